@@ -93,7 +93,7 @@ func (r *planeRow) run(data []float32, g, row int, dst []float32) {
 }
 
 // blockChannels is how many channels are the elements of vectors in depthwiseWeight.
-const blockChannels = 2 * matmul.Lanes
+const blockChannels = 2 * matmul.Unit
 
 // depthwiseWeight computes the gradient of a weight that has one channel for each group.
 func depthwiseWeight(x *channelsLast[float32], w, y []float32) {
@@ -108,7 +108,7 @@ func depthwiseWeight(x *channelsLast[float32], w, y []float32) {
 // depthwiseBlock computes some channels: chunk by chunk of the positions of all images, the chains of all elements of
 // the window, of which those along the last axis are the taps of one pass.
 func depthwiseBlock(x *channelsLast[float32], w, y []float32, first, channels int) {
-	pitch := (channels + matmul.Lanes - 1) / matmul.Lanes * matmul.Lanes
+	pitch := (channels + matmul.Unit - 1) / matmul.Unit * matmul.Unit
 	positions, taps := len(x.at), kernels.Count(x.k[:])
 	image, done := lend[float32](append([]int{pitch}, x.length[:]...)...)
 	defer done()

@@ -364,9 +364,11 @@ func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image,
 	}
 	dst, columns, spatial := u.dst[p.base+first*u.dstImage+g*u.m*u.dstChannel:], kernels.Count(p.size[:]), u.spatial()
 	finish := u.finish(g)
-	size, wide := p.size, u.wide(p)
 	var to kernels.Dims
-	if to.PushAll(p.size[:], p.step[:]); !wide && columns >= directColumns && to.Contiguous() {
+	to.PushAll(p.size[:], p.step[:])
+	contiguous := to.Contiguous()
+	run, wide := u.runs(p, contiguous)
+	if !wide && run == 0 && columns >= directColumns && contiguous {
 		b.Columns.PushAll(p.size[:], spatial[:])
 		for i := range count {
 			b.Data = data[i*image:]
@@ -374,12 +376,21 @@ func (u *unfolding[T]) product(p *part[T], g, first, count int, data []T, image,
 		}
 		return
 	}
+	size := p.size
 	if wide {
 		size[2] = spatial[1]
 	}
 	b.Columns.Push(count, image)
 	b.Columns.PushAll(size[:], spatial[:])
+	b.Run = run
+	if run > 0 && p.step[2] == 1 {
+		b.Result.Push(count, u.dstImage)
+		b.Result.PushAll(p.size[:], p.step[:])
+		matmul.Unfold(u.m, a, b, dst, u.dstChannel, false, finish)
+		return
+	}
 	columns = count * kernels.Count(size[:])
+	b.Result.Push(columns, 1)
 	memory, done := lend[T](u.m, columns)
 	defer done()
 	rows := newRowList(p, size[2], count, u.dstImage)
@@ -471,16 +482,39 @@ func hasNegativeZero(x []float32) bool {
 	return false
 }
 
-// packCost and wideCost are about what it costs, in multiply-adds, to pack an element of what is read, and to take one
-// of the result from among those between rows.
-const packCost, wideCost = 4, 24
+// packCost and putCost are about what it costs, in multiply-adds, to pack an element of what is read, and to take one
+// of the result to its place.
+const packCost, putCost = 12, 24
 
-// wide reports whether a product is faster with columns that are whole rows of what is read, the elements between those
-// of the result too: these are neighbours in memory, and need not be packed.
-func (u *unfolding[T]) wide(p *part[T]) bool {
-	pitch, width, terms := u.spatial()[1], p.size[2], u.channels*len(p.taps)
-	return matmul.InPlace[T](u.m) && !u.inPlace && !u.split && pitch > width &&
-		packCost*terms*width > u.m*(terms*(pitch-width)+wideCost*width)
+// runs tells how a product reads its columns: packed, in runs of neighbours that are read in place, each by vectors of
+// its own, which have some columns too many, or wide, in place as well: with columns that are whole rows of what is
+// read, the elements between those of the result, too.
+func (u *unfolding[T]) runs(p *part[T], contiguous bool) (run int, wide bool) {
+	lanes, spatial, terms := matmul.Lanes[T](), u.spatial(), u.channels*len(p.taps)
+	if lanes == 0 || terms == 0 || spatial[2] != 1 && p.size[2] > 1 || len(p.taps) == 1 && !matmul.InPlace[T](u.m) {
+		return 0, false // or many rows read columns that have nothing in common
+	}
+	width, pitch := p.size[2], spatial[1]
+	run = width
+	if contiguous && pitch == width {
+		run *= p.size[1]
+	}
+	put := u.m * putCost * width
+	least := packCost * terms * width
+	if !contiguous {
+		least += put
+	}
+	inRuns, inRows := u.m*terms*((run+lanes-1)/lanes*lanes-run)*width/run, u.m*terms*(pitch-width)+put
+	if p.step[2] != 1 {
+		inRuns += put
+	}
+	if !u.inPlace && !u.split && pitch > width && inRows < min(least, inRuns) {
+		return 0, matmul.InPlace[T](u.m)
+	}
+	if inRuns < least {
+		return run, false
+	}
+	return 0, false
 }
 
 // A rowList is rows of the result: of each pitch columns of a product the first width belong to the next row.

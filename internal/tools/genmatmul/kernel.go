@@ -54,9 +54,10 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 	t.prefetch()
 	t.clear()
 	t.product()
-	cols := t.load("cols")
-	t.CMPQ(cols, operand.U8(uint8(t.width())))
-	t.JNE(operand.LabelRef("narrow"))
+	for _, cols := range t.columns() {
+		t.CMPQ(cols, operand.U8(uint8(set.lanes)))
+		t.JNE(operand.LabelRef("narrow"))
+	}
 	t.output("store",
 		func(r, v int, at operand.Mem) { t.VADDPS(at, t.sums[r][v], t.sums[r][v]) },
 		func(r, v int, at operand.Mem) { t.VMOVUPS(t.sums[r][v], at) })
@@ -64,16 +65,24 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 	t.next()
 
 	t.Label("narrow")
-	edge := set.newTail(g, cols, vectors)
+	var edges []tail
+	for _, cols := range t.columns() {
+		edges = append(edges, set.newTail(g, cols, 1))
+	}
 	t.output("storeNarrow", func(r, v int, at operand.Mem) {
-		edge.load(g, v, at, t.element)
+		edges[v].load(g, 0, at, t.element)
 		t.VADDPS(t.element, t.sums[r][v], t.sums[r][v])
-	}, func(r, v int, at operand.Mem) { edge.store(g, v, t.sums[r][v], at) })
+	}, func(r, v int, at operand.Mem) { edges[v].store(g, 0, t.sums[r][v], at) })
 	t.JMP(operand.LabelRef("next"))
 }
 
 // width is the number of columns of a strip.
 func (t *tileKernel) width() int { return t.vectors * t.set.lanes }
+
+// columns are the numbers of columns of the vectors.
+func (t *tileKernel) columns() []reg.GPVirtual {
+	return []reg.GPVirtual{t.load("cols"), t.load("cols2")}[:t.vectors]
+}
 
 // arg is an argument in memory, load one in a register, and stride one in bytes.
 func (t *tileKernel) arg(name string) operand.Mem {
@@ -102,8 +111,8 @@ func (t *tileKernel) begin() {
 		t.width()))
 	t.Pragma("noescape")
 	t.Attributes(build.NOSPLIT)
-	t.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, " +
-		"c *float32, ldc, cPanel, panels, strips, cols int, add bool)")
+	t.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, " +
+		"bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)")
 	t.panelsLeft = t.AllocLocal(8)
 	t.a, t.b, t.c = t.GP64(), t.GP64(), t.GP64()
 	t.aStep, t.bStep = t.stride("aCol"), t.stride("bRow")
@@ -115,10 +124,15 @@ func (t *tileKernel) prefetch() {
 	t.Comment("Ask for the tile of C while the sums are computed.")
 	t.MOVQ(t.arg("c"), t.c)
 	t.ldc = t.stride("ldc")
+	last := t.set.bytes() - 4
+	at := operand.Mem{Base: t.c, Disp: last}
+	if t.vectors > 1 {
+		at = operand.Mem{Base: t.c, Index: t.load("cApart"), Scale: 4, Disp: last}
+	}
 	for r := range t.rows {
 		t.PREFETCHT0(operand.Mem{Base: t.c})
 		if t.width() > 16 {
-			t.PREFETCHT0(operand.Mem{Base: t.c, Disp: 4*t.width() - 4})
+			t.PREFETCHT0(at)
 		}
 		if r < t.rows-1 {
 			t.ADDQ(t.ldc, t.c)
@@ -151,16 +165,21 @@ func (t *tileKernel) product() {
 	t.TESTQ(offsets, offsets)
 	t.JNE(operand.LabelRef("unfolded"))
 	t.loop("", k, func() {
-		t.step(operand.Mem{Base: t.b})
+		t.step(func(v int) operand.Mem { return operand.Mem{Base: t.b, Disp: v * t.set.bytes()} })
 		t.ADDQ(t.bStep, t.b)
 	})
 	t.JMP(operand.LabelRef("done"))
 	t.Label("unfolded")
-	offset := t.GP64()
+	offset, from := t.GP64(), []reg.GPVirtual{t.b}
+	if t.vectors > 1 {
+		second := t.load("bApart")
+		t.LEAQ(operand.Mem{Base: t.b, Index: second, Scale: 4}, second)
+		from = append(from, second)
+	}
 	t.loop("Unfolded", k, func() {
 		t.MOVQ(operand.Mem{Base: offsets}, offset)
 		t.ADDQ(operand.U8(8), offsets)
-		t.step(operand.Mem{Base: t.b, Index: offset, Scale: 4})
+		t.step(func(v int) operand.Mem { return operand.Mem{Base: from[v], Index: offset, Scale: 4} })
 	})
 	t.Label("done")
 }
@@ -188,10 +207,10 @@ func (t *tileKernel) loop(suffix string, k reg.GPVirtual, step func()) {
 	t.JNE(operand.LabelRef("step" + suffix))
 }
 
-// step adds the products of one k, for which the row of B is at the given address.
-func (t *tileKernel) step(b operand.Mem) {
+// step adds the products of one k, for which b tells where the vectors of the row of B are.
+func (t *tileKernel) step(b func(v int) operand.Mem) {
 	for v := range t.rowOfB {
-		t.VMOVUPS(b.Offset(v*t.set.bytes()), t.rowOfB[v])
+		t.VMOVUPS(b(v), t.rowOfB[v])
 	}
 	for r := range t.rows {
 		t.VBROADCASTSS(t.aRows[r], t.element)
@@ -213,9 +232,13 @@ func (t *tileKernel) output(label string, add, store func(r, v int, at operand.M
 
 func (t *tileKernel) tile(access func(r, v int, at operand.Mem)) {
 	t.MOVQ(t.arg("c"), t.c)
+	at := []operand.Mem{{Base: t.c}}
+	if t.vectors > 1 {
+		at = append(at, operand.Mem{Base: t.c, Index: t.load("cApart"), Scale: 4})
+	}
 	for r := range t.rows {
 		for v := range t.vectors {
-			access(r, v, operand.Mem{Base: t.c, Disp: v * t.set.bytes()})
+			access(r, v, at[v])
 		}
 		if r < t.rows-1 {
 			t.ADDQ(t.ldc, t.c)

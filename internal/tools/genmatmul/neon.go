@@ -34,12 +34,14 @@ func (t neonTile) sum(r, v int) int { return r*t.vectors + v }
 //	R0, R1, R2  what it reads of A and B, and C      R3  k          R4, R5, R6  steps in A, B and C, in bytes
 //	R11 to R13  where A, C and B of this panel begin R7  panels left           R8  scratch
 //	R14, R15    the table of offsets of B, and an offset
+//	R26         how far apart vectors are in B, then in C
 func neonKernel(f *neon.File, rows, vectors int) {
 	t := neonTile{f, rows, vectors}
 	name := fmt.Sprintf("tile%dx%dNEON", rows, t.width())
 	doc := fmt.Sprintf("computes panels of %d rows of C over strips of %d columns, see tileFunc.", rows, t.width())
-	f.Func(name, doc, "func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, "+
-		"c *float32, ldc, cPanel, panels, strips, cols int, add bool)", 4*rows*t.width())
+	f.Func(name, doc, "func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, "+
+		"bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)",
+		4*rows*t.width())
 	for _, p := range [][2]string{{"a", "R11"}, {"b", "R13"}, {"c", "R12"}} {
 		f.Ins("MOVD %s, %s", f.Argument(p[0]), p[1])
 	}
@@ -61,9 +63,12 @@ func neonKernel(f *neon.File, rows, vectors int) {
 		f.Zero(i)
 	}
 	t.product()
-	f.Ins("MOVD %s, R8", f.Argument("cols"))
-	f.Ins("CMP $%d, R8", t.width())
-	f.Ins("BNE narrow")
+	t.stride("cApart", "R26")
+	for _, cols := range t.columns() {
+		f.Ins("MOVD %s, R8", f.Argument(cols))
+		f.Ins("CMP $%d, R8", neonLanes)
+		f.Ins("BNE narrow")
+	}
 	t.store()
 	f.Label("next")
 	t.next()
@@ -71,6 +76,9 @@ func neonKernel(f *neon.File, rows, vectors int) {
 	t.storeNarrow()
 	f.Ins("B next")
 }
+
+// columns are the arguments with the numbers of columns of the vectors.
+func (t neonTile) columns() []string { return []string{"cols", "cols2"}[:t.vectors] }
 
 // stride sets a register to an argument in bytes.
 func (t neonTile) stride(name, register string) {
@@ -87,12 +95,17 @@ func (t neonTile) product() {
 	t.Ins("CBZ R3, done")
 	t.Ins("MOVD %s, R14", t.Argument("bRows"))
 	t.Ins("CBNZ R14, unfolded")
-	t.loops("", t.loadB, func() { t.Ins("ADD R5, R1") })
+	t.loops("", func() {
+		for v := range t.vectors {
+			t.Ins("FMOVQ %d(R1), F%d", 16*v, rowOfB+v)
+		}
+	}, func() { t.Ins("ADD R5, R1") })
 	t.Label("unfolded")
+	t.stride("bApart", "R26")
 	t.loops("Unfolded", func() {
 		t.Ins("MOVD.P 8(R14), R15")
 		t.Ins("ADD R15<<2, R13, R1")
-		t.loadB()
+		t.vectorsAt("R1", "R15", func(v int, at string) { t.Ins("FMOVQ %s, F%d", at, rowOfB+v) })
 	}, func() {})
 	t.Label("done")
 }
@@ -149,10 +162,12 @@ func (t neonTile) loops(suffix string, loadB, next func()) {
 	turn("packed" + suffix)
 }
 
-// loadB reads a row of a strip.
-func (t neonTile) loadB() {
-	for v := range t.vectors {
-		t.Ins("FMOVQ %d(R1), F%d", 16*v, rowOfB+v)
+// vectorsAt calls f for the vectors of a row, of which the second one is R26 further; its address is in scratch.
+func (t neonTile) vectorsAt(row, scratch string, f func(v int, at string)) {
+	f(0, "("+row+")")
+	if t.vectors > 1 {
+		t.Ins("ADD R26, %s, %s", row, scratch)
+		f(1, "("+scratch+")")
 	}
 }
 
@@ -162,18 +177,16 @@ func (t neonTile) store() {
 	t.Ins("MOVD R12, R2")
 	t.Ins("CBZ R8, store")
 	for r := range t.rows {
-		for v := range t.vectors {
-			t.Ins("FMOVQ %d(R2), F%d", 16*v, elements+v)
+		t.vectorsAt("R2", "R8", func(v int, at string) {
+			t.Ins("FMOVQ %s, F%d", at, elements+v)
 			t.Op("FADD", t.sum(r, v), t.sum(r, v), elements+v)
-		}
+		})
 		t.Ins("ADD R6, R2")
 	}
 	t.Ins("MOVD R12, R2")
 	t.Label("store")
 	for r := range t.rows {
-		for v := range t.vectors {
-			t.Ins("FMOVQ F%d, %d(R2)", t.sum(r, v), 16*v)
-		}
+		t.vectorsAt("R2", "R8", func(v int, at string) { t.Ins("FMOVQ F%d, %s", t.sum(r, v), at) })
 		if r < t.rows-1 {
 			t.Ins("ADD R6, R2")
 		}
@@ -188,22 +201,29 @@ func (t neonTile) storeNarrow() {
 			t.Ins("FMOVQ F%d, %d(R0)", t.sum(r, v), 4*(r*t.width()+v*neonLanes))
 		}
 	}
+	t.Ins("MOVBU %s, R14", t.Argument("add"))
 	t.Ins("MOVD R12, R2")
 	t.Ins("MOVD $%d, R3", t.rows)
 	t.Label("narrowRow")
-	t.Ins("MOVD ZR, R1")
-	t.Label("element")
-	t.Ins("FMOVS (R0)(R1<<2), F0")
-	t.Ins("MOVBU %s, R14", t.Argument("add"))
-	t.Ins("CBZ R14, storeElement")
-	t.Ins("FMOVS (R2)(R1<<2), F1")
-	t.Ins("FADDS F1, F0, F0")
-	t.Label("storeElement")
-	t.Ins("FMOVS F0, (R2)(R1<<2)")
-	t.Ins("ADD $1, R1")
-	t.Ins("CMP R8, R1")
-	t.Ins("BNE element")
-	t.Ins("ADD $%d, R0", 4*t.width())
+	for v, cols := range t.columns() {
+		t.Ins("MOVD R2, R15")
+		if v > 0 {
+			t.Ins("ADD R26, R2, R15")
+		}
+		t.Ins("MOVD %s, R8", t.Argument(cols))
+		t.Ins("MOVD ZR, R1")
+		t.Label(fmt.Sprint("element", v))
+		t.Ins("FMOVS (R0)(R1<<2), F0")
+		t.Ins("CBZ R14, storeElement%d", v)
+		t.Ins("FMOVS (R15)(R1<<2), F1")
+		t.Ins("FADDS F1, F0, F0")
+		t.Label(fmt.Sprint("storeElement", v))
+		t.Ins("FMOVS F0, (R15)(R1<<2)")
+		t.Ins("ADD $1, R1")
+		t.Ins("CMP R8, R1")
+		t.Ins("BLT element%d", v)
+		t.Ins("ADD $%d, R0", 4*neonLanes)
+	}
 	t.Ins("ADD R6, R2")
 	t.Ins("SUBS $1, R3")
 	t.Ins("BNE narrowRow")

@@ -7,10 +7,12 @@ package matmul
 // for some strips of B (BLIS calls them micro-panels), and in each for a tile of each of some panels of A. The
 // parameters after a, b and c are strides. In panel q, element (i, p) of A is a[q*aPanel+i*aRow+p*aCol] and element (i,
 // j) of C is c[q*cPanel+i*ldc+j]; in strip s, element (p, j) of B is b[s*bStrip+p*bRow+j], or b[s*bStrip+bRows[p]+j] if
-// bRows is not nil. Strips are as wide as the tile and adjacent in C. When cols is less than that width, there is one
-// strip of cols columns, of which B must still have the full width. If add is false, C is overwritten.
-type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int,
-	c *float32, ldc, cPanel, panels, strips, cols int, add bool)
+// bRows is not nil. A strip is a vector or two. The second one begins cApart columns behind the first one in C, and
+// bApart in B if there is bRows. Strips are adjacent in C. When cols or cols2, the columns of these vectors, are less
+// than the vectors have, there is one strip, of which B must still have the full vectors. If add is false, C is
+// overwritten.
+type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int,
+	c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // correlateFunc goes on with two vectors of chains, for a number of taps t and k terms, at least one:
 //

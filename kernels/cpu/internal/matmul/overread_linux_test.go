@@ -49,7 +49,7 @@ func TestReadsInside(t *testing.T) {
 	}
 }
 
-// Nor beyond that of an unfolded one, of which pieces of columns are copied as whole vectors.
+// Nor beyond that of an unfolded one, of which pieces of columns are copied, and runs read, as whole vectors.
 func TestUnfoldReadsInside(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	for range 40 {
@@ -66,6 +66,10 @@ func TestUnfoldReadsInside(t *testing.T) {
 		for _, tier := range tiers()[1:] {
 			force(t, tier)
 			Unfold(m, a, b, c, n, false, nil)
+			runs := b
+			runs.Run = width
+			runs.Result.Push(n, 1)
+			Unfold(m, a, runs, c, n, false, nil)
 		}
 	}
 }

@@ -12,15 +12,38 @@ type panel struct {
 	j0, j1   int // the columns of B
 	unpacked int // full strips that are read in place; the others follow them
 	packed   []float32
-	offsets  []int    // of an unfolded B: where a strip is that is read in place, -1 of one that is packed
-	_        [64]byte // keeps the panels of different workers in different cache lines
+	strips   []unfoldedStrip // of an unfolded B
+	segments [][2]int        // of a row of C: where columns of the panel begin and end
+	_        [64]byte        // keeps the panels of different workers in different cache lines
+}
+
+// An unfoldedStrip is a strip of an unfolded B, of one vector or two.
+type unfoldedStrip [2]stripVector
+
+// A stripVector is some columns of a strip.
+type stripVector struct {
+	column  int // the first one
+	columns int // 0: there is no second vector
+	data    int // where it is read in place, -1 if the strip is packed
+	c       int // where it is in a row of C
+}
+
+// follows reports whether one call of a micro-kernel takes two strips.
+func (s *unfoldedStrip) follows(before *unfoldedStrip, lanes int) bool {
+	return s[0].follows(&before[1], lanes) && s[1].follows(&s[0], lanes) && before[1].follows(&before[0], lanes)
+}
+
+// follows reports whether two full vectors are neighbours, in memory and in C.
+func (v *stripVector) follows(before *stripVector, lanes int) bool {
+	return v.columns == lanes && before.columns == lanes && v.c == before.c+lanes &&
+		(v.data == before.data+lanes || max(v.data, before.data) < 0)
 }
 
 // pack packs a panel of B, or only the strips that cannot be read in place.
 func (p *product) pack(b *panel) {
 	width := p.tier.width()
 	strips := divideUp(b.j1-b.j0, width)
-	b.unpacked = 0
+	b.unpacked, b.segments = 0, append(b.segments[:0], [2]int{b.j0, b.j1})
 	if !p.packB {
 		b.unpacked = strips
 		// The micro-kernels read B in full vectors, so a strip that ends inside one is packed.
@@ -67,39 +90,92 @@ func (p *product) packChunk(b *panel, k0, kc int) {
 	}
 }
 
-// findStrips looks which strips of an unfolded B are read in place: full ones whose columns are neighbours in memory,
-// unless many rows of A pass by.
+// findStrips lists the strips of an unfolded B. Of those that no run ends, full ones whose columns are neighbours in
+// memory are read in place, unless many rows of A pass by.
 func (p *product) findStrips(b *panel) {
-	columns, width, inPlace := &p.unfolded.Columns, p.tier.width(), InPlace[float32](p.m)
-	b.offsets = b.offsets[:0]
-	for j := b.j0; j < b.j1; j += width {
-		offset := -1
-		if at := columns.Cursor(j); inPlace && j+width <= b.j1 && at.Neighbours(width) {
-			offset = at.Offset
+	columns, lanes := &p.unfolded.Columns, p.tier.lanes
+	b.strips = b.strips[:0]
+	if p.unfolded.Run > 0 {
+		p.findRuns(b)
+		return
+	}
+	inPlace := InPlace[float32](p.m)
+	for j := b.j0; j < b.j1; j += 2 * lanes {
+		n := min(2*lanes, b.j1-j)
+		s := unfoldedStrip{{j, min(n, lanes), -1, j}, {j + lanes, max(0, n-lanes), -1, j + lanes}}
+		if at := columns.Cursor(j); inPlace && n == 2*lanes && at.Neighbours(n) {
+			s[0].data, s[1].data = at.Offset, at.Offset+lanes
 		}
-		b.offsets = append(b.offsets, offset)
+		b.strips = append(b.strips, s)
 	}
 }
 
-// packUnfolded packs the other strips of one chunk. The padding of the last strip has any values.
+// virtual is how many columns the vectors of n columns have.
+func (p *product) virtual(n int) int {
+	if p.unfolded.Run == 0 {
+		return n
+	}
+	return n / p.unfolded.Run * divideUp(p.unfolded.Run, p.tier.lanes) * p.tier.lanes
+}
+
+// findRuns lists the strips of runs, which are read in place but where a vector would reach beyond the data.
+func (p *product) findRuns(b *panel) {
+	u, lanes := p.unfolded, p.tier.lanes
+	each := divideUp(u.Run, lanes) // vectors of a run
+	first := b.j0 / lanes / each * u.Run
+	from, to := u.Columns.Cursor(first), u.Result.Cursor(first)
+	b.segments = b.segments[:0]
+	for j := b.j0 / lanes; j < b.j1/lanes; j++ {
+		x := j % each * lanes
+		v := stripVector{j/each*u.Run + x, min(lanes, u.Run-x), from.Offset + x, to.Offset + x}
+		beyond := p.lastRow+v.data+lanes > len(u.Data)
+		if beyond {
+			v.data = -1
+		}
+		last := len(b.strips) - 1
+		switch {
+		case last < 0 || b.strips[last][1].columns > 0:
+			b.strips = append(b.strips, unfoldedStrip{v})
+		case beyond || b.strips[last][0].data < 0: // both are packed
+			v.data, b.strips[last][0].data = -1, -1
+			fallthrough
+		default:
+			b.strips[last][1] = v
+		}
+		if last := len(b.segments) - 1; last >= 0 && b.segments[last][1] == v.c {
+			b.segments[last][1] += v.columns
+		} else {
+			b.segments = append(b.segments, [2]int{v.c, v.c + v.columns})
+		}
+		if j%each == each-1 {
+			from.Skip(u.Run)
+			to.Skip(u.Run)
+		}
+	}
+}
+
+// packUnfolded packs the other strips of one chunk. The padding of vectors has any values.
 func (p *product) packUnfolded(b *panel, dst []float32, k0, kc int) {
 	u, width := p.unfolded, p.tier.width()
-	for s, offset := range b.offsets {
-		if offset >= 0 {
+	for s, at := range b.strips {
+		if at[0].data >= 0 {
 			continue
 		}
-		j := b.j0 + s*width
-		n, first := min(width, b.j1-j), u.Columns.Offset(j)
-		if pieces, count := p.pieces(j, n); count > 0 {
-			_ = dst[((s+1)*kc-1)*width+pieces[2*count-1]+p.tier.lanes-1] // what the last vector reaches
-			p.tier.copyPieces(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &pieces[0], count)
-			continue
+		first := u.Columns.Offset(at[0].column)
+		if u.Run == 0 {
+			if pieces, count := p.pieces(at[0].column, at[0].columns+at[1].columns); count > 0 {
+				_ = dst[((s+1)*kc-1)*width+pieces[2*count-1]+p.tier.lanes-1] // what the last vector reaches
+				p.tier.copyPieces(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &pieces[0], count)
+				continue
+			}
 		}
-		at := u.Columns.Cursor(j)
 		var columns [maxWidth]int
-		for x := range n {
-			columns[x] = at.Offset - first
-			at.Next()
+		for v := range at {
+			of := u.Columns.Cursor(at[v].column)
+			for x := range at[v].columns {
+				columns[v*p.tier.lanes+x] = of.Offset - first
+				of.Next()
+			}
 		}
 		p.tier.gatherStrip(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &columns[0])
 	}

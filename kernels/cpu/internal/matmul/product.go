@@ -144,7 +144,9 @@ func (p *product) doBlock(b *panel, i0, i1 int) {
 			p.doGroup(b, i, rows, k0, kc, packed)
 			if p.epilogue != nil && k0+kc == p.k {
 				for r := i; r < i+rows; r++ {
-					p.finish(r, b.j0, p.c[r*p.ldc+b.j0:r*p.ldc+b.j1])
+					for _, s := range b.segments {
+						p.finish(r, s[0], p.c[r*p.ldc+s[0]:r*p.ldc+s[1]])
+					}
 				}
 			}
 		}
@@ -204,35 +206,39 @@ func (m MatrixOf[T]) from(row int) MatrixOf[T] {
 // doTiles runs the micro-kernel of some rows over one chunk of a panel of B: on rows i, i+1, ... of C and on those of
 // the following panels of A, which are panelStride elements apart.
 func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panelStride int) {
-	width := p.tier.width()
-	full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
-	tile := p.tier.wide[rows]
-	c := p.c[i*p.ldc+b.j0:]
-	run := func(b []float32, bRow int, bRows *int, bStrip int, c []float32, strips, cols int) {
-		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bRows, bStrip,
-			&c[0], p.ldc, panelRows*p.ldc, panels, strips, cols, p.add || k0 > 0)
-	}
-	for s := 0; s < full; { // strips in place and packed ones
-		count := 1
-		if p.unfolded != nil && b.offsets[s] >= 0 {
-			for s+count < full && b.offsets[s+count] == b.offsets[s]+count*width {
-				count++
-			}
-			run(p.unfolded.Data[b.offsets[s]:], 0, &p.unfolded.Rows[k0], width, c[s*width:], count, width)
-		} else {
-			for s+count < full && (p.unfolded == nil || b.offsets[s+count] < 0) {
-				count++
-			}
-			strips, bRow, bStrip := p.strip(b, s, k0, kc)
-			run(strips, bRow, nil, bStrip, c[s*width:], count, width)
-		}
-		s += count
-	}
-	if rest > 0 {
-		if rest <= p.tier.lanes {
+	c, lanes, width := p.c[i*p.ldc:], p.tier.lanes, p.tier.width()
+	run := func(b []float32, bRow int, bRows *int, bApart, bStrip int, c []float32, cApart, strips, cols, cols2 int) {
+		tile := p.tier.wide[rows]
+		if cols2 == 0 {
 			tile = p.tier.narrow[rows]
 		}
-		strip, bRow, _ := p.strip(b, full, k0, kc)
-		run(strip, bRow, nil, 0, c[full*width:], 1, rest)
+		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bRows, bApart, bStrip,
+			&c[0], p.ldc, cApart, panelRows*p.ldc, panels, strips, cols, cols2, p.add || k0 > 0)
+	}
+	if p.unfolded == nil {
+		full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
+		if full > 0 {
+			strips, bRow, bStrip := p.strip(b, 0, k0, kc)
+			run(strips, bRow, nil, 0, bStrip, c[b.j0:], lanes, full, lanes, lanes)
+		}
+		if rest > 0 {
+			strip, bRow, _ := p.strip(b, full, k0, kc)
+			run(strip, bRow, nil, 0, 0, c[b.j1-rest:], lanes, 1, min(rest, lanes), max(0, rest-lanes))
+		}
+		return
+	}
+	for s, count := 0, 1; s < len(b.strips); s, count = s+count, 1 {
+		at := &b.strips[s]
+		for s+count < len(b.strips) && b.strips[s+count].follows(&b.strips[s+count-1], lanes) {
+			count++
+		}
+		apart := at[1].c - at[0].c
+		if at[0].data >= 0 {
+			run(p.unfolded.Data[at[0].data:], 0, &p.unfolded.Rows[k0], at[1].data-at[0].data, width,
+				c[at[0].c:], apart, count, at[0].columns, at[1].columns)
+			continue
+		}
+		strips, bRow, bStrip := p.strip(b, s, k0, kc)
+		run(strips, bRow, nil, 0, bStrip, c[at[0].c:], apart, count, at[0].columns, at[1].columns)
 	}
 }

@@ -19,6 +19,12 @@ type UnfoldedOf[T float32 | float64] struct {
 	// LeftColumns is where the columns of A begin, in ascending order, if they are not ColStride apart. Chunks is where
 	// the chunks of terms end, if these have not 256 each: some are left out, such as those that are known to be zero.
 	LeftColumns, Chunks []int
+
+	// Run is not 0 if the columns are runs of so many neighbours in memory that are read where they are, whatever the
+	// number of rows, in vectors of their own; see [Lanes]. In each row of C, column j is then at Result.Offset(j), and
+	// those of a run are neighbours there, too. There is at least one term.
+	Run    int
+	Result kernels.Dims
 }
 
 // columnOfA is the offset of column k of A.
@@ -52,19 +58,33 @@ func Unfold[T float32 | float64](m int, a MatrixOf[T], b UnfoldedOf[T], c []T, l
 	if m <= 0 || n <= 0 {
 		return
 	}
+	if b.Run > 0 && (k == 0 || Lanes[T]() == 0 || n%b.Run != 0 || b.Result.Len() != n) {
+		panic(fmt.Sprintf("matmul: %d terms of %d columns in runs of %d, of which the result has %d", k, n, b.Run,
+			b.Result.Len()))
+	}
 	last := b.check(m, k, n, a, len(c), ldc)
 	if tier := current(); tier != nil && k > 0 {
 		if b, ok := any(b).(UnfoldedOf[float32]); ok {
 			p := acquire(tier)
 			finish, _ := any(epilogue).(Epilogue)
 			p.unfolded, p.lastRow, p.add = &b, last, add
-			p.set(m, n, k, any(a).(Matrix), Matrix{}, any(c).([]float32), ldc, finish)
+			p.set(m, p.virtual(n), k, any(a).(Matrix), Matrix{}, any(c).([]float32), ldc, finish)
 			p.run(workersFor(m, n, k))
 			p.release()
 			return
 		}
 	}
 	b.portable(m, k, n, a, c, ldc, add, epilogue)
+}
+
+// Lanes is how many columns the vectors have in which products read an unfolded operand in place, so that each run of
+// columns costs a multiple of that; 0 if there are none.
+func Lanes[T float32 | float64]() int {
+	var t T
+	if _, single := any(t).(float32); single && current() != nil {
+		return current().lanes
+	}
+	return 0
 }
 
 // InPlace reports whether a product with m rows reads columns of an unfolded operand where they are, if they are
@@ -77,7 +97,13 @@ func InPlace[T float32 | float64](m int) bool {
 
 // check panics unless every element that a product touches exists. It returns the largest of the rows.
 func (b *UnfoldedOf[T]) check(m, k, n int, a MatrixOf[T], lenC, ldc int) (last int) {
-	check(m, n, 0, a, MatrixOf[T]{}, lenC, ldc)
+	if b.Run > 0 {
+		if need := (m-1)*ldc + b.Result.Offset(n-1) + 1; lenC < need {
+			panic(fmt.Sprintf("matmul: C has %d elements, needs %d", lenC, need))
+		}
+	} else {
+		check(m, n, 0, a, MatrixOf[T]{}, lenC, ldc)
+	}
 	if k == 0 {
 		return 0
 	}
@@ -203,24 +229,25 @@ func Chains(dst, a, data []float32, rows []int) {
 		}
 		return
 	}
-	width, tile := tier.width(), tier.wide[1]
+	width, lanes, tile := tier.width(), tier.lanes, tier.wide[1]
 	full := len(dst) / width
-	run := func(j, strips, cols int) {
-		tile(len(a), &a[0], 0, 1, 0, &data[j], 0, &rows[0], width, &dst[j], 0, 0, 1, strips, cols, false)
+	run := func(j, strips, cols, cols2 int) {
+		tile(len(a), &a[0], 0, 1, 0, &data[j], 0, &rows[0], lanes, width, &dst[j], 0, lanes, 0, 1, strips, cols, cols2,
+			false)
 	}
 	if full > 0 {
-		run(0, full, width)
+		run(0, full, lanes, lanes)
 	}
 	if rest := len(dst) % width; rest > 0 {
-		if rest <= tier.lanes {
+		if rest <= lanes {
 			tile = tier.narrow[1]
 		}
-		run(full*width, 1, rest)
+		run(full*width, 1, min(rest, lanes), max(0, rest-lanes))
 	}
 }
 
-// Lanes divides the number of columns that [Correlate] takes.
-const Lanes = maxWidth
+// Unit divides the number of columns that [Correlate] takes.
+const Unit = maxWidth
 
 // Correlate goes on with the chains c of some taps, rows of so many columns: to each it adds the terms p, the products
 // of row p of g and of the columns of x from rows[p] on, those of tap t step elements further for each.

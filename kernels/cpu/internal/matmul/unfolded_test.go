@@ -61,6 +61,9 @@ func TestUnfold(t *testing.T) {
 				if at := differ(c, chunked); at >= 0 {
 					t.Fatalf("in chunks %v, [%d %d] x [%d %v]: element %d differs", of.Chunks, m, k, k, shape, at)
 				}
+				if inner == 1 && k > 0 && Lanes[float32]() > 0 {
+					testRuns(t, r.IntN(2) == 0, m, a, b, shape, want)
+				}
 				first := k / 2 / Chunk * Chunk
 				head, tail := b, b
 				head.Rows, tail.Rows = b.Rows[:first], b.Rows[first:]
@@ -71,6 +74,38 @@ func TestUnfold(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// testRuns has columns read in runs, and put where runs are apart or neighbours.
+func testRuns(t *testing.T, apart bool, m int, a Matrix, b UnfoldedOf[float32], shape []int, want []float32) {
+	n := len(want) / m
+	b.Run = shape[2]
+	strides := []int{shape[1] * shape[2], shape[2], 1}
+	if apart {
+		strides = []int{shape[1]*(shape[2]+3) + 5, shape[2] + 3, 1}
+	}
+	b.Result.PushAll(shape, strides)
+	wide := b.Result.Offset(n-1) + 1
+	c := slices.Repeat([]float32{7}, m*wide)
+	var finished atomic.Int64
+	Unfold(m, a, b, c, wide, false, func(i, j int, dst []float32) {
+		if &dst[0] != &c[i*wide+j] {
+			t.Errorf("a segment of row %d is not at %d", i, j)
+		}
+		finished.Add(int64(len(dst)))
+	})
+	for i := range m {
+		row := slices.Repeat([]float32{7}, wide)
+		for j := range n {
+			row[b.Result.Offset(j)] = want[i*n+j]
+		}
+		if at := differ(c[i*wide:(i+1)*wide], row); at >= 0 {
+			t.Fatalf("runs of %v, row %d of %d: element %d is %v, want %v", shape, i, m, at, c[i*wide+at], row[at])
+		}
+	}
+	if finished.Load() != int64(m*n) {
+		t.Fatalf("the epilogue got %d of %d elements of runs", finished.Load(), m*n)
 	}
 }
 
@@ -110,7 +145,7 @@ func TestChainsAndCorrelate(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	random := func(n int) []float32 { return layout("rows").view(r, 1, n).Data[:n] }
 	for range 60 {
-		k, n, taps, columns, step := 1+r.IntN(Chunk), 1+r.IntN(100), 1+r.IntN(17), Lanes*(1+r.IntN(2)), r.IntN(70)
+		k, n, taps, columns, step := 1+r.IntN(Chunk), 1+r.IntN(100), 1+r.IntN(17), Unit*(1+r.IntN(2)), r.IntN(70)
 		a, data, rows, want := random(k), random(500+n+Room), make([]int, k), make([]float32, n)
 		g, x, chains := random(k*columns), random(500+taps*step+columns), random(taps*columns)
 		for p := range rows {

@@ -2,9 +2,9 @@
 
 #include "textflag.h"
 
-// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -13,16 +13,17 @@ TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-121
 	SHLQ $0x02, CX
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), BX
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), BX
 	SHLQ       $0x02, BX
+	MOVQ       cApart+96(FP), BX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(BX*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	MOVQ       a+8(FP), CX
@@ -47,6 +48,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R9
+	LEAQ  (BX)(R9*4), R9
 	TESTQ SI, SI
 	JE    done
 
@@ -54,7 +57,7 @@ stepUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
 	VMOVUPS      (BX)(R8*4), Z2
-	VMOVUPS      64(BX)(R8*4), Z3
+	VMOVUPS      (R9)(R8*4), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
@@ -63,69 +66,84 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), BX
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   BX, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), BX
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(BX*4), Z1, Z1
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), BX
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(BX*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), BX
+	MOVQ cPanel+104(FP), BX
 	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ BX, c+72(FP)
+	ADDQ BX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), BX
+	IMULQ panels+112(FP), BX
 	SUBQ  $0x00000080, BX
-	SUBQ  BX, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  BX, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), BX
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, SI
+	SHLQ  CL, SI
+	DECQ  SI
+	KMOVW SI, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      BX, CX
 	MOVQ      $0x00000001, BX
 	SHLQ      CL, BX
 	DECQ      BX
-	KMOVW     BX, K1
-	SHRQ      $0x10, BX
 	KMOVW     BX, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), BX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z4
+	VMOVUPS.Z (CX)(BX*4), K2, Z4
 	VADDPS    Z4, Z1, Z1
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), BX
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(BX*4)
 	JMP     next
 
-// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -134,13 +152,13 @@ TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-121
 	SHLQ $0x02, CX
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), BX
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), BX
 	SHLQ       $0x02, BX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
@@ -178,62 +196,66 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), BX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), BX
+	MOVQ cPanel+104(FP), BX
 	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ BX, c+72(FP)
+	ADDQ BX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), BX
+	IMULQ panels+112(FP), BX
 	SUBQ  $0x00000040, BX
-	SUBQ  BX, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  BX, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), BX
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, BX
 	SHLQ      CL, BX
 	DECQ      BX
 	KMOVW     BX, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	JMP     next
 
-// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -242,19 +264,20 @@ TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-121
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), SI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), SI
 	SHLQ       $0x02, SI
+	MOVQ       cApart+96(FP), DI
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(DI*4)
 	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(DI*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -284,6 +307,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R11
+	LEAQ  (DI)(R11*4), R11
 	TESTQ R8, R8
 	JE    done
 
@@ -291,7 +316,7 @@ stepUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (DI)(R10*4), Z4
-	VMOVUPS      64(DI)(R10*4), Z5
+	VMOVUPS      (R11)(R10*4), Z5
 	VBROADCASTSS (CX), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
@@ -303,83 +328,98 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), DI
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   DI, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), DI
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(DI*4), Z1, Z1
 	ADDQ   SI, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(DI*4), Z3, Z3
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), DI
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(DI*4)
 	ADDQ    SI, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(DI*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), SI
+	MOVQ cPanel+104(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+72(FP)
+	ADDQ SI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), SI
+	IMULQ panels+112(FP), SI
 	SUBQ  $0x00000080, SI
-	SUBQ  SI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  SI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), DI
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R8
+	SHLQ  CL, R8
+	DECQ  R8
+	KMOVW R8, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      DI, CX
 	MOVQ      $0x00000001, DI
 	SHLQ      CL, DI
 	DECQ      DI
-	KMOVW     DI, K1
-	SHRQ      $0x10, DI
 	KMOVW     DI, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), DI
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z6
+	VMOVUPS.Z (CX)(DI*4), K2, Z6
 	VADDPS    Z6, Z1, Z1
 	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z6
+	VMOVUPS.Z (CX)(DI*4), K2, Z6
 	VADDPS    Z6, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), DI
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(DI*4)
 	ADDQ    SI, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(DI*4)
 	JMP     next
 
-// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -388,13 +428,13 @@ TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-121
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), SI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), SI
 	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	ADDQ       SI, CX
@@ -439,18 +479,19 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), DI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   SI, CX
 	VADDPS (CX), Z1, Z1
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, (CX)
@@ -458,36 +499,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), SI
+	MOVQ cPanel+104(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+72(FP)
+	ADDQ SI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), SI
+	IMULQ panels+112(FP), SI
 	SUBQ  $0x00000040, SI
-	SUBQ  SI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  SI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), DI
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, DI
 	SHLQ      CL, DI
 	DECQ      DI
 	KMOVW     DI, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z0, Z0
 	ADDQ      SI, CX
@@ -495,15 +539,15 @@ narrow:
 	VADDPS    Z3, Z1, Z1
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, K1, (CX)
 	JMP     next
 
-// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -512,22 +556,23 @@ TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-121
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), SI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), SI
 	SHLQ       $0x02, SI
+	MOVQ       cApart+96(FP), DI
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(DI*4)
 	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(DI*4)
 	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(DI*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -562,6 +607,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R11
+	LEAQ  (DI)(R11*4), R11
 	TESTQ R8, R8
 	JE    done
 
@@ -569,7 +616,7 @@ stepUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (DI)(R10*4), Z6
-	VMOVUPS      64(DI)(R10*4), Z7
+	VMOVUPS      (R11)(R10*4), Z7
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
@@ -584,97 +631,112 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), DI
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   DI, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), DI
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(DI*4), Z1, Z1
 	ADDQ   SI, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(DI*4), Z3, Z3
 	ADDQ   SI, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(DI*4), Z5, Z5
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), DI
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(DI*4)
 	ADDQ    SI, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(DI*4)
 	ADDQ    SI, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(DI*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), SI
+	MOVQ cPanel+104(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+72(FP)
+	ADDQ SI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), SI
+	IMULQ panels+112(FP), SI
 	SUBQ  $0x00000080, SI
-	SUBQ  SI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  SI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), DI
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R8
+	SHLQ  CL, R8
+	DECQ  R8
+	KMOVW R8, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      DI, CX
 	MOVQ      $0x00000001, DI
 	SHLQ      CL, DI
 	DECQ      DI
-	KMOVW     DI, K1
-	SHRQ      $0x10, DI
 	KMOVW     DI, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), DI
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z8
+	VMOVUPS.Z (CX)(DI*4), K2, Z8
 	VADDPS    Z8, Z1, Z1
 	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z8
+	VMOVUPS.Z (CX)(DI*4), K2, Z8
 	VADDPS    Z8, Z3, Z3
 	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z8
+	VMOVUPS.Z (CX)(DI*4), K2, Z8
 	VADDPS    Z8, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), DI
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(DI*4)
 	ADDQ    SI, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(DI*4)
 	ADDQ    SI, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(DI*4)
 	JMP     next
 
-// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -683,13 +745,13 @@ TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-121
 	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), SI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), SI
 	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
 	ADDQ       SI, CX
@@ -741,12 +803,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), DI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   SI, CX
 	VADDPS (CX), Z1, Z1
@@ -754,7 +817,7 @@ done:
 	VADDPS (CX), Z2, Z2
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, (CX)
@@ -764,36 +827,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), SI
+	MOVQ cPanel+104(FP), SI
 	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+72(FP)
+	ADDQ SI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), SI
+	IMULQ panels+112(FP), SI
 	SUBQ  $0x00000040, SI
-	SUBQ  SI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  SI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), DI
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, DI
 	SHLQ      CL, DI
 	DECQ      DI
 	KMOVW     DI, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
 	ADDQ      SI, CX
@@ -804,7 +870,7 @@ narrow:
 	VADDPS    Z4, Z2, Z2
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    SI, CX
 	VMOVUPS Z1, K1, (CX)
@@ -812,9 +878,9 @@ storeNarrow:
 	VMOVUPS Z2, K1, (CX)
 	JMP     next
 
-// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -824,25 +890,26 @@ TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
+	MOVQ       cApart+96(FP), R8
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -882,6 +949,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R12
+	LEAQ  (R8)(R12*4), R12
 	TESTQ R9, R9
 	JE    done
 
@@ -889,7 +958,7 @@ stepUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (R8)(R11*4), Z8
-	VMOVUPS      64(R8)(R11*4), Z9
+	VMOVUPS      (R12)(R11*4), Z9
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
@@ -907,111 +976,126 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R8
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R8, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R8
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R8*4), Z1, Z1
 	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R8*4), Z3, Z3
 	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R8*4), Z5, Z5
 	ADDQ   DI, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R8*4), Z7, Z7
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R8
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R8*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), DI
+	MOVQ cPanel+104(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+72(FP)
+	ADDQ DI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), DI
+	IMULQ panels+112(FP), DI
 	SUBQ  $0x00000080, DI
-	SUBQ  DI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  DI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R8
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R9
+	SHLQ  CL, R9
+	DECQ  R9
+	KMOVW R9, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R8, CX
 	MOVQ      $0x00000001, R8
 	SHLQ      CL, R8
 	DECQ      R8
-	KMOVW     R8, K1
-	SHRQ      $0x10, R8
 	KMOVW     R8, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R8
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z10
+	VMOVUPS.Z (CX)(R8*4), K2, Z10
 	VADDPS    Z10, Z1, Z1
 	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z10
+	VMOVUPS.Z (CX)(R8*4), K2, Z10
 	VADDPS    Z10, Z3, Z3
 	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z10
+	VMOVUPS.Z (CX)(R8*4), K2, Z10
 	VADDPS    Z10, Z5, Z5
 	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z10
+	VMOVUPS.Z (CX)(R8*4), K2, Z10
 	VADDPS    Z10, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R8
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R8*4)
 	JMP     next
 
-// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1021,13 +1105,13 @@ TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	ADDQ       DI, CX
@@ -1086,12 +1170,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R8
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
@@ -1101,7 +1186,7 @@ done:
 	VADDPS (CX), Z3, Z3
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
@@ -1113,36 +1198,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), DI
+	MOVQ cPanel+104(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+72(FP)
+	ADDQ DI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), DI
+	IMULQ panels+112(FP), DI
 	SUBQ  $0x00000040, DI
-	SUBQ  DI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  DI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R8
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R8
 	SHLQ      CL, R8
 	DECQ      R8
 	KMOVW     R8, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z0, Z0
 	ADDQ      DI, CX
@@ -1156,7 +1244,7 @@ narrow:
 	VADDPS    Z5, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
@@ -1166,9 +1254,9 @@ storeNarrow:
 	VMOVUPS Z3, K1, (CX)
 	JMP     next
 
-// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1178,28 +1266,29 @@ TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
+	MOVQ       cApart+96(FP), R8
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R8*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1244,6 +1333,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R12
+	LEAQ  (R8)(R12*4), R12
 	TESTQ R9, R9
 	JE    done
 
@@ -1251,7 +1342,7 @@ stepUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (R8)(R11*4), Z10
-	VMOVUPS      64(R8)(R11*4), Z11
+	VMOVUPS      (R12)(R11*4), Z11
 	VBROADCASTSS (CX), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
@@ -1272,125 +1363,140 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R8
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R8, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R8
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R8*4), Z1, Z1
 	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R8*4), Z3, Z3
 	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R8*4), Z5, Z5
 	ADDQ   DI, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R8*4), Z7, Z7
 	ADDQ   DI, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R8*4), Z9, Z9
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R8
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R8*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), DI
+	MOVQ cPanel+104(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+72(FP)
+	ADDQ DI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), DI
+	IMULQ panels+112(FP), DI
 	SUBQ  $0x00000080, DI
-	SUBQ  DI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  DI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R8
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R9
+	SHLQ  CL, R9
+	DECQ  R9
+	KMOVW R9, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R8, CX
 	MOVQ      $0x00000001, R8
 	SHLQ      CL, R8
 	DECQ      R8
-	KMOVW     R8, K1
-	SHRQ      $0x10, R8
 	KMOVW     R8, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R8
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z12
+	VMOVUPS.Z (CX)(R8*4), K2, Z12
 	VADDPS    Z12, Z1, Z1
 	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z12
+	VMOVUPS.Z (CX)(R8*4), K2, Z12
 	VADDPS    Z12, Z3, Z3
 	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z12
+	VMOVUPS.Z (CX)(R8*4), K2, Z12
 	VADDPS    Z12, Z5, Z5
 	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z12
+	VMOVUPS.Z (CX)(R8*4), K2, Z12
 	VADDPS    Z12, Z7, Z7
 	ADDQ      DI, CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z12
+	VMOVUPS.Z (CX)(R8*4), K2, Z12
 	VADDPS    Z12, Z9, Z9
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R8
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R8*4)
 	ADDQ    DI, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R8*4)
 	JMP     next
 
-// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1400,13 +1506,13 @@ TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
 	ADDQ       DI, CX
@@ -1472,12 +1578,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R8
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
@@ -1489,7 +1596,7 @@ done:
 	VADDPS (CX), Z4, Z4
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
@@ -1503,36 +1610,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), DI
+	MOVQ cPanel+104(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+72(FP)
+	ADDQ DI, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), DI
+	IMULQ panels+112(FP), DI
 	SUBQ  $0x00000040, DI
-	SUBQ  DI, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  DI, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R8
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R8
 	SHLQ      CL, R8
 	DECQ      R8
 	KMOVW     R8, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	ADDQ      DI, CX
@@ -1549,7 +1659,7 @@ narrow:
 	VADDPS    Z6, Z4, Z4
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
@@ -1561,9 +1671,9 @@ storeNarrow:
 	VMOVUPS Z4, K1, (CX)
 	JMP     next
 
-// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1574,31 +1684,32 @@ TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
+	MOVQ       cApart+96(FP), R9
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1648,6 +1759,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R13
+	LEAQ  (R9)(R13*4), R13
 	TESTQ R10, R10
 	JE    done
 
@@ -1655,7 +1768,7 @@ stepUnfolded:
 	MOVQ         (R11), R12
 	ADDQ         $0x08, R11
 	VMOVUPS      (R9)(R12*4), Z12
-	VMOVUPS      64(R9)(R12*4), Z13
+	VMOVUPS      (R13)(R12*4), Z13
 	VBROADCASTSS (CX), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
@@ -1679,139 +1792,154 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R9
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R9, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R9
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R9*4), Z1, Z1
 	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R9*4), Z3, Z3
 	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R9*4), Z5, Z5
 	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R9*4), Z7, Z7
 	ADDQ   R8, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R9*4), Z9, Z9
 	ADDQ   R8, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS 64(CX), Z11, Z11
+	VADDPS (CX)(R9*4), Z11, Z11
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R9
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z11, (CX)(R9*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R8
+	MOVQ cPanel+104(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+72(FP)
+	ADDQ R8, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R8
+	IMULQ panels+112(FP), R8
 	SUBQ  $0x00000080, R8
-	SUBQ  R8, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R8, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R9
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R10
+	SHLQ  CL, R10
+	DECQ  R10
+	KMOVW R10, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R9, CX
 	MOVQ      $0x00000001, R9
 	SHLQ      CL, R9
 	DECQ      R9
-	KMOVW     R9, K1
-	SHRQ      $0x10, R9
 	KMOVW     R9, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R9
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z14
 	VADDPS    Z14, Z1, Z1
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z14
 	VADDPS    Z14, Z3, Z3
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z14
 	VADDPS    Z14, Z5, Z5
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z14
 	VADDPS    Z14, Z7, Z7
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z14
 	VADDPS    Z14, Z9, Z9
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z14
 	VADDPS    Z14, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R9
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, 64(CX)
+	VMOVUPS Z11, K2, (CX)(R9*4)
 	JMP     next
 
-// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -1822,13 +1950,13 @@ TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	ADDQ       R8, CX
@@ -1901,12 +2029,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R9
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
@@ -1920,7 +2049,7 @@ done:
 	VADDPS (CX), Z5, Z5
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
@@ -1936,36 +2065,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R8
+	MOVQ cPanel+104(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+72(FP)
+	ADDQ R8, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R8
+	IMULQ panels+112(FP), R8
 	SUBQ  $0x00000040, R8
-	SUBQ  R8, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R8, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R9
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R9
 	SHLQ      CL, R9
 	DECQ      R9
 	KMOVW     R9, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z0, Z0
 	ADDQ      R8, CX
@@ -1985,7 +2117,7 @@ narrow:
 	VADDPS    Z7, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
@@ -1999,9 +2131,9 @@ storeNarrow:
 	VMOVUPS Z5, K1, (CX)
 	JMP     next
 
-// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2012,34 +2144,35 @@ TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
+	MOVQ       cApart+96(FP), R9
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R9*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2094,6 +2227,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R13
+	LEAQ  (R9)(R13*4), R13
 	TESTQ R10, R10
 	JE    done
 
@@ -2101,7 +2236,7 @@ stepUnfolded:
 	MOVQ         (R11), R12
 	ADDQ         $0x08, R11
 	VMOVUPS      (R9)(R12*4), Z14
-	VMOVUPS      64(R9)(R12*4), Z15
+	VMOVUPS      (R13)(R12*4), Z15
 	VBROADCASTSS (CX), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
@@ -2128,153 +2263,168 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R9
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R9, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R9
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R9*4), Z1, Z1
 	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R9*4), Z3, Z3
 	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R9*4), Z5, Z5
 	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R9*4), Z7, Z7
 	ADDQ   R8, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R9*4), Z9, Z9
 	ADDQ   R8, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS 64(CX), Z11, Z11
+	VADDPS (CX)(R9*4), Z11, Z11
 	ADDQ   R8, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS 64(CX), Z13, Z13
+	VADDPS (CX)(R9*4), Z13, Z13
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R9
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z11, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z13, (CX)(R9*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R8
+	MOVQ cPanel+104(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+72(FP)
+	ADDQ R8, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R8
+	IMULQ panels+112(FP), R8
 	SUBQ  $0x00000080, R8
-	SUBQ  R8, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R8, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R9
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R10
+	SHLQ  CL, R10
+	DECQ  R10
+	KMOVW R10, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R9, CX
 	MOVQ      $0x00000001, R9
 	SHLQ      CL, R9
 	DECQ      R9
-	KMOVW     R9, K1
-	SHRQ      $0x10, R9
 	KMOVW     R9, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R9
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z16
 	VADDPS    Z16, Z1, Z1
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z16
 	VADDPS    Z16, Z3, Z3
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z16
 	VADDPS    Z16, Z5, Z5
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z16
 	VADDPS    Z16, Z7, Z7
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z16
 	VADDPS    Z16, Z9, Z9
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z16
 	VADDPS    Z16, Z11, Z11
 	ADDQ      R8, CX
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z12, Z12
-	VMOVUPS.Z 64(CX), K2, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z16
 	VADDPS    Z16, Z13, Z13
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R9
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, 64(CX)
+	VMOVUPS Z11, K2, (CX)(R9*4)
 	ADDQ    R8, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, 64(CX)
+	VMOVUPS Z13, K2, (CX)(R9*4)
 	JMP     next
 
-// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2285,13 +2435,13 @@ TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
 	ADDQ       R8, CX
@@ -2371,12 +2521,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R9
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
@@ -2392,7 +2543,7 @@ done:
 	VADDPS (CX), Z6, Z6
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
@@ -2410,36 +2561,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R8
+	MOVQ cPanel+104(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+72(FP)
+	ADDQ R8, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R8
+	IMULQ panels+112(FP), R8
 	SUBQ  $0x00000040, R8
-	SUBQ  R8, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R8, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R9
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R9
 	SHLQ      CL, R9
 	DECQ      R9
 	KMOVW     R9, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	ADDQ      R8, CX
@@ -2462,7 +2616,7 @@ narrow:
 	VADDPS    Z8, Z6, Z6
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
@@ -2478,9 +2632,9 @@ storeNarrow:
 	VMOVUPS Z6, K1, (CX)
 	JMP     next
 
-// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2492,37 +2646,38 @@ TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R9
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       cApart+96(FP), R10
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2582,6 +2737,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R14
+	LEAQ  (R10)(R14*4), R14
 	TESTQ R11, R11
 	JE    done
 
@@ -2589,7 +2746,7 @@ stepUnfolded:
 	MOVQ         (R12), R13
 	ADDQ         $0x08, R12
 	VMOVUPS      (R10)(R13*4), Z16
-	VMOVUPS      64(R10)(R13*4), Z17
+	VMOVUPS      (R14)(R13*4), Z17
 	VBROADCASTSS (CX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
@@ -2619,167 +2776,182 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R10
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R10, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R10
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R10*4), Z1, Z1
 	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R10*4), Z3, Z3
 	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R10*4), Z5, Z5
 	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R10*4), Z7, Z7
 	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R10*4), Z9, Z9
 	ADDQ   R9, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS 64(CX), Z11, Z11
+	VADDPS (CX)(R10*4), Z11, Z11
 	ADDQ   R9, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS 64(CX), Z13, Z13
+	VADDPS (CX)(R10*4), Z13, Z13
 	ADDQ   R9, CX
 	VADDPS (CX), Z14, Z14
-	VADDPS 64(CX), Z15, Z15
+	VADDPS (CX)(R10*4), Z15, Z15
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R10
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z11, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z13, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z15, (CX)(R10*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R9
+	MOVQ cPanel+104(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+72(FP)
+	ADDQ R9, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R9
+	IMULQ panels+112(FP), R9
 	SUBQ  $0x00000080, R9
-	SUBQ  R9, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R9, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R10
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R11
+	SHLQ  CL, R11
+	DECQ  R11
+	KMOVW R11, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R10, CX
 	MOVQ      $0x00000001, R10
 	SHLQ      CL, R10
 	DECQ      R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
 	KMOVW     R10, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R10
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z1, Z1
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z3, Z3
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z5, Z5
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z7, Z7
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z9, Z9
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z11, Z11
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z12, Z12
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z13, Z13
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z14, Z14
-	VMOVUPS.Z 64(CX), K2, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z18
 	VADDPS    Z18, Z15, Z15
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R10
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, 64(CX)
+	VMOVUPS Z11, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, 64(CX)
+	VMOVUPS Z13, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, 64(CX)
+	VMOVUPS Z15, K2, (CX)(R10*4)
 	JMP     next
 
-// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -2791,13 +2963,13 @@ TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R9
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	ADDQ       R9, CX
@@ -2884,12 +3056,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R10
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
@@ -2907,7 +3080,7 @@ done:
 	VADDPS (CX), Z7, Z7
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
@@ -2927,36 +3100,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R9
+	MOVQ cPanel+104(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+72(FP)
+	ADDQ R9, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R9
+	IMULQ panels+112(FP), R9
 	SUBQ  $0x00000040, R9
-	SUBQ  R9, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R9, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R10
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R10
 	SHLQ      CL, R10
 	DECQ      R10
 	KMOVW     R10, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z0, Z0
 	ADDQ      R9, CX
@@ -2982,7 +3158,7 @@ narrow:
 	VADDPS    Z9, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
@@ -3000,9 +3176,9 @@ storeNarrow:
 	VMOVUPS Z7, K1, (CX)
 	JMP     next
 
-// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3014,40 +3190,41 @@ TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R9
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       cApart+96(FP), R10
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R10*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3112,6 +3289,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R14
+	LEAQ  (R10)(R14*4), R14
 	TESTQ R11, R11
 	JE    done
 
@@ -3119,7 +3298,7 @@ stepUnfolded:
 	MOVQ         (R12), R13
 	ADDQ         $0x08, R12
 	VMOVUPS      (R10)(R13*4), Z18
-	VMOVUPS      64(R10)(R13*4), Z19
+	VMOVUPS      (R14)(R13*4), Z19
 	VBROADCASTSS (CX), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
@@ -3152,181 +3331,196 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R10
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R10, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R10
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R10*4), Z1, Z1
 	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R10*4), Z3, Z3
 	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R10*4), Z5, Z5
 	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R10*4), Z7, Z7
 	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R10*4), Z9, Z9
 	ADDQ   R9, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS 64(CX), Z11, Z11
+	VADDPS (CX)(R10*4), Z11, Z11
 	ADDQ   R9, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS 64(CX), Z13, Z13
+	VADDPS (CX)(R10*4), Z13, Z13
 	ADDQ   R9, CX
 	VADDPS (CX), Z14, Z14
-	VADDPS 64(CX), Z15, Z15
+	VADDPS (CX)(R10*4), Z15, Z15
 	ADDQ   R9, CX
 	VADDPS (CX), Z16, Z16
-	VADDPS 64(CX), Z17, Z17
+	VADDPS (CX)(R10*4), Z17, Z17
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R10
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z11, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z13, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z15, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
+	VMOVUPS Z17, (CX)(R10*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R9
+	MOVQ cPanel+104(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+72(FP)
+	ADDQ R9, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R9
+	IMULQ panels+112(FP), R9
 	SUBQ  $0x00000080, R9
-	SUBQ  R9, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R9, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R10
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R11
+	SHLQ  CL, R11
+	DECQ  R11
+	KMOVW R11, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R10, CX
 	MOVQ      $0x00000001, R10
 	SHLQ      CL, R10
 	DECQ      R10
-	KMOVW     R10, K1
-	SHRQ      $0x10, R10
 	KMOVW     R10, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R10
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z1, Z1
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z3, Z3
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z5, Z5
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z7, Z7
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z9, Z9
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z11, Z11
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z12, Z12
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z13, Z13
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z14, Z14
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z15, Z15
 	ADDQ      R9, CX
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z16, Z16
-	VMOVUPS.Z 64(CX), K2, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z20
 	VADDPS    Z20, Z17, Z17
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R10
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, 64(CX)
+	VMOVUPS Z11, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, 64(CX)
+	VMOVUPS Z13, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, 64(CX)
+	VMOVUPS Z15, K2, (CX)(R10*4)
 	ADDQ    R9, CX
 	VMOVUPS Z16, K1, (CX)
-	VMOVUPS Z17, K2, 64(CX)
+	VMOVUPS Z17, K2, (CX)(R10*4)
 	JMP     next
 
-// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3338,13 +3532,13 @@ TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (DI)(BX*2), R8
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R9
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
 	ADDQ       R9, CX
@@ -3438,12 +3632,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R10
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
@@ -3463,7 +3658,7 @@ done:
 	VADDPS (CX), Z8, Z8
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
@@ -3485,36 +3680,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R9
+	MOVQ cPanel+104(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+72(FP)
+	ADDQ R9, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R9
+	IMULQ panels+112(FP), R9
 	SUBQ  $0x00000040, R9
-	SUBQ  R9, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R9, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R10
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R10
 	SHLQ      CL, R10
 	DECQ      R10
 	KMOVW     R10, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	ADDQ      R9, CX
@@ -3543,7 +3741,7 @@ narrow:
 	VADDPS    Z10, Z8, Z8
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
@@ -3563,9 +3761,9 @@ storeNarrow:
 	VMOVUPS Z8, K1, (CX)
 	JMP     next
 
-// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3578,43 +3776,44 @@ TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R10
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R10
 	SHLQ       $0x02, R10
+	MOVQ       cApart+96(FP), R11
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3684,6 +3883,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R15
+	LEAQ  (R11)(R15*4), R15
 	TESTQ R12, R12
 	JE    done
 
@@ -3691,7 +3892,7 @@ stepUnfolded:
 	MOVQ         (R13), R14
 	ADDQ         $0x08, R13
 	VMOVUPS      (R11)(R14*4), Z20
-	VMOVUPS      64(R11)(R14*4), Z21
+	VMOVUPS      (R15)(R14*4), Z21
 	VBROADCASTSS (CX), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
@@ -3727,195 +3928,210 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R11
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R11, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R11
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R11*4), Z1, Z1
 	ADDQ   R10, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R11*4), Z3, Z3
 	ADDQ   R10, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R11*4), Z5, Z5
 	ADDQ   R10, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R11*4), Z7, Z7
 	ADDQ   R10, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R11*4), Z9, Z9
 	ADDQ   R10, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS 64(CX), Z11, Z11
+	VADDPS (CX)(R11*4), Z11, Z11
 	ADDQ   R10, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS 64(CX), Z13, Z13
+	VADDPS (CX)(R11*4), Z13, Z13
 	ADDQ   R10, CX
 	VADDPS (CX), Z14, Z14
-	VADDPS 64(CX), Z15, Z15
+	VADDPS (CX)(R11*4), Z15, Z15
 	ADDQ   R10, CX
 	VADDPS (CX), Z16, Z16
-	VADDPS 64(CX), Z17, Z17
+	VADDPS (CX)(R11*4), Z17, Z17
 	ADDQ   R10, CX
 	VADDPS (CX), Z18, Z18
-	VADDPS 64(CX), Z19, Z19
+	VADDPS (CX)(R11*4), Z19, Z19
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R11
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z11, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z13, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z15, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
+	VMOVUPS Z17, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, 64(CX)
+	VMOVUPS Z19, (CX)(R11*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R10
+	MOVQ cPanel+104(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+72(FP)
+	ADDQ R10, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R10
+	IMULQ panels+112(FP), R10
 	SUBQ  $0x00000080, R10
-	SUBQ  R10, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R10, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R11
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R12
+	SHLQ  CL, R12
+	DECQ  R12
+	KMOVW R12, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R11, CX
 	MOVQ      $0x00000001, R11
 	SHLQ      CL, R11
 	DECQ      R11
-	KMOVW     R11, K1
-	SHRQ      $0x10, R11
 	KMOVW     R11, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R11
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z1, Z1
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z3, Z3
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z5, Z5
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z7, Z7
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z9, Z9
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z11, Z11
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z12, Z12
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z13, Z13
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z14, Z14
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z15, Z15
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z16, Z16
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z17, Z17
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z18, Z18
-	VMOVUPS.Z 64(CX), K2, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z22
 	VADDPS    Z22, Z19, Z19
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R11
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, 64(CX)
+	VMOVUPS Z11, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, 64(CX)
+	VMOVUPS Z13, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, 64(CX)
+	VMOVUPS Z15, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z16, K1, (CX)
-	VMOVUPS Z17, K2, 64(CX)
+	VMOVUPS Z17, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z18, K1, (CX)
-	VMOVUPS Z19, K2, 64(CX)
+	VMOVUPS Z19, K2, (CX)(R11*4)
 	JMP     next
 
-// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -3928,13 +4144,13 @@ TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R10
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R10
 	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	ADDQ       R10, CX
@@ -4035,12 +4251,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R11
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R10, CX
 	VADDPS (CX), Z1, Z1
@@ -4062,7 +4279,7 @@ done:
 	VADDPS (CX), Z9, Z9
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, (CX)
@@ -4086,36 +4303,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R10
+	MOVQ cPanel+104(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+72(FP)
+	ADDQ R10, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R10
+	IMULQ panels+112(FP), R10
 	SUBQ  $0x00000040, R10
-	SUBQ  R10, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R10, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R11
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R11
 	SHLQ      CL, R11
 	DECQ      R11
 	KMOVW     R11, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z0, Z0
 	ADDQ      R10, CX
@@ -4147,7 +4367,7 @@ narrow:
 	VADDPS    Z11, Z9, Z9
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, K1, (CX)
@@ -4169,9 +4389,9 @@ storeNarrow:
 	VMOVUPS Z9, K1, (CX)
 	JMP     next
 
-// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -4184,46 +4404,47 @@ TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R10
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R10
 	SHLQ       $0x02, R10
+	MOVQ       cApart+96(FP), R11
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R11*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4298,6 +4519,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), R15
+	LEAQ  (R11)(R15*4), R15
 	TESTQ R12, R12
 	JE    done
 
@@ -4305,7 +4528,7 @@ stepUnfolded:
 	MOVQ         (R13), R14
 	ADDQ         $0x08, R13
 	VMOVUPS      (R11)(R14*4), Z22
-	VMOVUPS      64(R11)(R14*4), Z23
+	VMOVUPS      (R15)(R14*4), Z23
 	VBROADCASTSS (CX), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
@@ -4344,209 +4567,224 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R11
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R11, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R11
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R11*4), Z1, Z1
 	ADDQ   R10, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R11*4), Z3, Z3
 	ADDQ   R10, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R11*4), Z5, Z5
 	ADDQ   R10, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R11*4), Z7, Z7
 	ADDQ   R10, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R11*4), Z9, Z9
 	ADDQ   R10, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS 64(CX), Z11, Z11
+	VADDPS (CX)(R11*4), Z11, Z11
 	ADDQ   R10, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS 64(CX), Z13, Z13
+	VADDPS (CX)(R11*4), Z13, Z13
 	ADDQ   R10, CX
 	VADDPS (CX), Z14, Z14
-	VADDPS 64(CX), Z15, Z15
+	VADDPS (CX)(R11*4), Z15, Z15
 	ADDQ   R10, CX
 	VADDPS (CX), Z16, Z16
-	VADDPS 64(CX), Z17, Z17
+	VADDPS (CX)(R11*4), Z17, Z17
 	ADDQ   R10, CX
 	VADDPS (CX), Z18, Z18
-	VADDPS 64(CX), Z19, Z19
+	VADDPS (CX)(R11*4), Z19, Z19
 	ADDQ   R10, CX
 	VADDPS (CX), Z20, Z20
-	VADDPS 64(CX), Z21, Z21
+	VADDPS (CX)(R11*4), Z21, Z21
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R11
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z11, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z13, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z15, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
+	VMOVUPS Z17, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, 64(CX)
+	VMOVUPS Z19, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z20, (CX)
-	VMOVUPS Z21, 64(CX)
+	VMOVUPS Z21, (CX)(R11*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R10
+	MOVQ cPanel+104(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+72(FP)
+	ADDQ R10, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R10
+	IMULQ panels+112(FP), R10
 	SUBQ  $0x00000080, R10
-	SUBQ  R10, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R10, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R11
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R12
+	SHLQ  CL, R12
+	DECQ  R12
+	KMOVW R12, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R11, CX
 	MOVQ      $0x00000001, R11
 	SHLQ      CL, R11
 	DECQ      R11
-	KMOVW     R11, K1
-	SHRQ      $0x10, R11
 	KMOVW     R11, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R11
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z1, Z1
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z3, Z3
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z5, Z5
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z7, Z7
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z9, Z9
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z11, Z11
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z12, Z12
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z13, Z13
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z14, Z14
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z15, Z15
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z16, Z16
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z17, Z17
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z18, Z18
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z19, Z19
 	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z20, Z20
-	VMOVUPS.Z 64(CX), K2, Z24
+	VMOVUPS.Z (CX)(R11*4), K2, Z24
 	VADDPS    Z24, Z21, Z21
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R11
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, 64(CX)
+	VMOVUPS Z11, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, 64(CX)
+	VMOVUPS Z13, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, 64(CX)
+	VMOVUPS Z15, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z16, K1, (CX)
-	VMOVUPS Z17, K2, 64(CX)
+	VMOVUPS Z17, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z18, K1, (CX)
-	VMOVUPS Z19, K2, 64(CX)
+	VMOVUPS Z19, K2, (CX)(R11*4)
 	ADDQ    R10, CX
 	VMOVUPS Z20, K1, (CX)
-	VMOVUPS Z21, K2, 64(CX)
+	VMOVUPS Z21, K2, (CX)(R11*4)
 	JMP     next
 
-// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -4559,13 +4797,13 @@ TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (R8)(BX*2), R9
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R10
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R10
 	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	ADDQ       R10, CX
@@ -4673,12 +4911,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R11
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R10, CX
 	VADDPS (CX), Z1, Z1
@@ -4702,7 +4941,7 @@ done:
 	VADDPS (CX), Z10, Z10
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, (CX)
@@ -4728,36 +4967,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R10
+	MOVQ cPanel+104(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+72(FP)
+	ADDQ R10, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R10
+	IMULQ panels+112(FP), R10
 	SUBQ  $0x00000040, R10
-	SUBQ  R10, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R10, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R11
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R11
 	SHLQ      CL, R11
 	DECQ      R11
 	KMOVW     R11, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	ADDQ      R10, CX
@@ -4792,7 +5034,7 @@ narrow:
 	VADDPS    Z12, Z10, Z10
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R10, CX
 	VMOVUPS Z1, K1, (CX)
@@ -4816,9 +5058,9 @@ storeNarrow:
 	VMOVUPS Z10, K1, (CX)
 	JMP     next
 
-// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -4832,49 +5074,50 @@ TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-121
 	LEAQ (R9)(BX*2), R10
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R11
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R11
 	SHLQ       $0x02, R11
+	MOVQ       cApart+96(FP), R12
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	ADDQ       R11, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 124(CX)
+	PREFETCHT0 60(CX)(R12*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4954,6 +5197,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ  bApart+64(FP), BP
+	LEAQ  (R12)(BP*4), BP
 	TESTQ R13, R13
 	JE    done
 
@@ -4961,7 +5206,7 @@ stepUnfolded:
 	MOVQ         (R14), R15
 	ADDQ         $0x08, R14
 	VMOVUPS      (R12)(R15*4), Z24
-	VMOVUPS      64(R12)(R15*4), Z25
+	VMOVUPS      (BP)(R15*4), Z25
 	VBROADCASTSS (CX), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
@@ -5003,223 +5248,238 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
-	CMPQ   CX, $0x20
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R12
+	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   R12, $0x10
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
+	MOVQ   cApart+96(FP), R12
 	VADDPS (CX), Z0, Z0
-	VADDPS 64(CX), Z1, Z1
+	VADDPS (CX)(R12*4), Z1, Z1
 	ADDQ   R11, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS 64(CX), Z3, Z3
+	VADDPS (CX)(R12*4), Z3, Z3
 	ADDQ   R11, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS 64(CX), Z5, Z5
+	VADDPS (CX)(R12*4), Z5, Z5
 	ADDQ   R11, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS 64(CX), Z7, Z7
+	VADDPS (CX)(R12*4), Z7, Z7
 	ADDQ   R11, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS 64(CX), Z9, Z9
+	VADDPS (CX)(R12*4), Z9, Z9
 	ADDQ   R11, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS 64(CX), Z11, Z11
+	VADDPS (CX)(R12*4), Z11, Z11
 	ADDQ   R11, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS 64(CX), Z13, Z13
+	VADDPS (CX)(R12*4), Z13, Z13
 	ADDQ   R11, CX
 	VADDPS (CX), Z14, Z14
-	VADDPS 64(CX), Z15, Z15
+	VADDPS (CX)(R12*4), Z15, Z15
 	ADDQ   R11, CX
 	VADDPS (CX), Z16, Z16
-	VADDPS 64(CX), Z17, Z17
+	VADDPS (CX)(R12*4), Z17, Z17
 	ADDQ   R11, CX
 	VADDPS (CX), Z18, Z18
-	VADDPS 64(CX), Z19, Z19
+	VADDPS (CX)(R12*4), Z19, Z19
 	ADDQ   R11, CX
 	VADDPS (CX), Z20, Z20
-	VADDPS 64(CX), Z21, Z21
+	VADDPS (CX)(R12*4), Z21, Z21
 	ADDQ   R11, CX
 	VADDPS (CX), Z22, Z22
-	VADDPS 64(CX), Z23, Z23
+	VADDPS (CX)(R12*4), Z23, Z23
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R12
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z1, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, 64(CX)
+	VMOVUPS Z3, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z5, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, 64(CX)
+	VMOVUPS Z7, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z9, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, 64(CX)
+	VMOVUPS Z11, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z13, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, 64(CX)
+	VMOVUPS Z15, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, 64(CX)
+	VMOVUPS Z17, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, 64(CX)
+	VMOVUPS Z19, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z20, (CX)
-	VMOVUPS Z21, 64(CX)
+	VMOVUPS Z21, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z22, (CX)
-	VMOVUPS Z23, 64(CX)
+	VMOVUPS Z23, (CX)(R12*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R11
+	MOVQ cPanel+104(FP), R11
 	SHLQ $0x02, R11
 	ADDQ CX, a+8(FP)
-	ADDQ R11, c+72(FP)
+	ADDQ R11, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R11
+	IMULQ panels+112(FP), R11
 	SUBQ  $0x00000080, R11
-	SUBQ  R11, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R11, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R12
+
 	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, R13
+	SHLQ  CL, R13
+	DECQ  R13
+	KMOVW R13, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      R12, CX
 	MOVQ      $0x00000001, R12
 	SHLQ      CL, R12
 	DECQ      R12
-	KMOVW     R12, K1
-	SHRQ      $0x10, R12
 	KMOVW     R12, K2
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
+	MOVQ      cApart+96(FP), R12
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z0, Z0
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z1, Z1
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z2, Z2
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z3, Z3
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z4, Z4
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z5, Z5
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z6, Z6
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z7, Z7
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z8, Z8
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z9, Z9
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z10, Z10
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z11, Z11
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z12, Z12
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z13, Z13
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z14, Z14
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z15, Z15
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z16, Z16
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z17, Z17
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z18, Z18
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z19, Z19
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z20, Z20
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z21, Z21
 	ADDQ      R11, CX
 	VMOVUPS.Z (CX), K1, Z26
 	VADDPS    Z26, Z22, Z22
-	VMOVUPS.Z 64(CX), K2, Z26
+	VMOVUPS.Z (CX)(R12*4), K2, Z26
 	VADDPS    Z26, Z23, Z23
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
+	MOVQ    cApart+96(FP), R12
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, 64(CX)
+	VMOVUPS Z1, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, 64(CX)
+	VMOVUPS Z3, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, 64(CX)
+	VMOVUPS Z5, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, 64(CX)
+	VMOVUPS Z7, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, 64(CX)
+	VMOVUPS Z9, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, 64(CX)
+	VMOVUPS Z11, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, 64(CX)
+	VMOVUPS Z13, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, 64(CX)
+	VMOVUPS Z15, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z16, K1, (CX)
-	VMOVUPS Z17, K2, 64(CX)
+	VMOVUPS Z17, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z18, K1, (CX)
-	VMOVUPS Z19, K2, 64(CX)
+	VMOVUPS Z19, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z20, K1, (CX)
-	VMOVUPS Z21, K2, 64(CX)
+	VMOVUPS Z21, K2, (CX)(R12*4)
 	ADDQ    R11, CX
 	VMOVUPS Z22, K1, (CX)
-	VMOVUPS Z23, K2, 64(CX)
+	VMOVUPS Z23, K2, (CX)(R12*4)
 	JMP     next
 
-// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-121
+TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
 	MOVQ bRow+48(FP), DX
@@ -5233,13 +5493,13 @@ TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-121
 	LEAQ (R9)(BX*2), R10
 
 strip:
-	MOVQ panels+96(FP), CX
+	MOVQ panels+112(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), CX
-	MOVQ       ldc+80(FP), R11
+	MOVQ       c+80(FP), CX
+	MOVQ       ldc+88(FP), R11
 	SHLQ       $0x02, R11
 	PREFETCHT0 (CX)
 	ADDQ       R11, CX
@@ -5354,12 +5614,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), CX
+	MOVQ   cols+128(FP), CX
+	MOVQ   cols2+136(FP), R12
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), CX
+	MOVQ   c+80(FP), CX
 	VADDPS (CX), Z0, Z0
 	ADDQ   R11, CX
 	VADDPS (CX), Z1, Z1
@@ -5385,7 +5646,7 @@ done:
 	VADDPS (CX), Z11, Z11
 
 store:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, (CX)
 	ADDQ    R11, CX
 	VMOVUPS Z1, (CX)
@@ -5413,36 +5674,39 @@ store:
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+88(FP), R11
+	MOVQ cPanel+104(FP), R11
 	SHLQ $0x02, R11
 	ADDQ CX, a+8(FP)
-	ADDQ R11, c+72(FP)
+	ADDQ R11, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+96(FP), R11
+	IMULQ panels+112(FP), R11
 	SUBQ  $0x00000040, R11
-	SUBQ  R11, c+72(FP)
-	MOVQ  bStrip+64(FP), CX
+	SUBQ  R11, c+80(FP)
+	MOVQ  bStrip+72(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), CX
+	MOVQ cols2+136(FP), R12
+
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, R12
 	SHLQ      CL, R12
 	DECQ      R12
 	KMOVW     R12, K1
-	CMPB      add+120(FP), $0x00
+	CMPB      add+144(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+72(FP), CX
+	MOVQ      c+80(FP), CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z0, Z0
 	ADDQ      R11, CX
@@ -5480,7 +5744,7 @@ narrow:
 	VADDPS    Z13, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+72(FP), CX
+	MOVQ    c+80(FP), CX
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R11, CX
 	VMOVUPS Z1, K1, (CX)
@@ -6170,9 +6434,9 @@ turn:
 	VZEROUPPER
 	RET
 
-// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6181,14 +6445,15 @@ TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-121
 	SHLQ $0x02, AX
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
+	MOVQ       cApart+96(FP), CX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -6251,6 +6516,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ bApart+64(FP), R9
+	LEAQ (CX)(R9*4), R9
 	SUBQ $0x04, SI
 	JLT  restUnfolded
 
@@ -6258,7 +6525,7 @@ stepsUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
 	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      32(CX)(R8*4), Y3
+	VMOVUPS      (R9)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -6266,7 +6533,7 @@ stepsUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
 	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      32(CX)(R8*4), Y3
+	VMOVUPS      (R9)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -6274,7 +6541,7 @@ stepsUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
 	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      32(CX)(R8*4), Y3
+	VMOVUPS      (R9)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -6282,7 +6549,7 @@ stepsUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
 	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      32(CX)(R8*4), Y3
+	VMOVUPS      (R9)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -6299,7 +6566,7 @@ stepUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
 	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      32(CX)(R8*4), Y3
+	VMOVUPS      (R9)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
@@ -6308,70 +6575,85 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
-	CMPQ   AX, $0x10
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
+	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   CX, $0x08
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
+	MOVQ   cApart+96(FP), CX
 	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
+	VADDPS (AX)(CX*4), Y1, Y1
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
+	MOVQ    cApart+96(FP), CX
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y1, (AX)(CX*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), SI
+	MOVQ cols2+136(FP), AX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), CX
+	LEAQ tails<>+64(SB), CX
+	SHLQ $0x02, SI
+	SUBQ SI, CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), SI
 	SHLQ       $0x02, AX
-	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	SUBQ       AX, SI
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), DI
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y4
 	VADDPS     Y4, Y0, Y0
-	VMOVUPS    32(CX), Y2
-	VMASKMOVPS 32(AX), Y2, Y4
+	VMOVUPS    (SI), Y2
+	VMASKMOVPS (AX)(DI*4), Y2, Y4
 	VADDPS     Y4, Y1, Y1
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), DI
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y0, Y2, (AX)
-	VMOVUPS    32(CX), Y2
-	VMASKMOVPS Y1, Y2, 32(AX)
+	VMOVUPS    (SI), Y2
+	VMASKMOVPS Y1, Y2, (AX)(DI*4)
 	JMP        next
 
-// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6380,13 +6662,13 @@ TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-121
 	SHLQ $0x02, AX
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), CX
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
@@ -6486,63 +6768,67 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
 	VADDPS (AX), Y0, Y0
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
 	VMOVUPS Y0, (AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), AX
+	MOVQ cols2+136(FP), CX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y1
 	VMASKMOVPS (AX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y1
 	VMASKMOVPS Y0, Y1, (AX)
 	JMP        next
 
-// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6551,14 +6837,15 @@ TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-121
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
+	MOVQ       cApart+96(FP), CX
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
 	PREFETCHT0 (AX)
@@ -6640,6 +6927,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ bApart+64(FP), R11
+	LEAQ (CX)(R11*4), R11
 	SUBQ $0x04, R8
 	JLT  restUnfolded
 
@@ -6647,7 +6936,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      32(CX)(R10*4), Y5
+	VMOVUPS      (R11)(R10*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -6658,7 +6947,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      32(CX)(R10*4), Y5
+	VMOVUPS      (R11)(R10*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -6669,7 +6958,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      32(CX)(R10*4), Y5
+	VMOVUPS      (R11)(R10*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -6680,7 +6969,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      32(CX)(R10*4), Y5
+	VMOVUPS      (R11)(R10*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -6700,7 +6989,7 @@ stepUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      32(CX)(R10*4), Y5
+	VMOVUPS      (R11)(R10*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
@@ -6712,88 +7001,103 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
-	CMPQ   AX, $0x10
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
+	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   CX, $0x08
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
+	MOVQ   cApart+96(FP), CX
 	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
+	VADDPS (AX)(CX*4), Y1, Y1
 	ADDQ   DI, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
+	VADDPS (AX)(CX*4), Y3, Y3
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
+	MOVQ    cApart+96(FP), CX
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y1, (AX)(CX*4)
 	ADDQ    DI, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y3, (AX)(CX*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), R8
+	MOVQ cols2+136(FP), AX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), CX
+	LEAQ tails<>+64(SB), CX
+	SHLQ $0x02, R8
+	SUBQ R8, CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), R8
 	SHLQ       $0x02, AX
-	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	SUBQ       AX, R8
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R9
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y6
 	VADDPS     Y6, Y0, Y0
-	VMOVUPS    32(CX), Y4
-	VMASKMOVPS 32(AX), Y4, Y6
+	VMOVUPS    (R8), Y4
+	VMASKMOVPS (AX)(R9*4), Y4, Y6
 	VADDPS     Y6, Y1, Y1
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y6
 	VADDPS     Y6, Y2, Y2
-	VMOVUPS    32(CX), Y4
-	VMASKMOVPS 32(AX), Y4, Y6
+	VMOVUPS    (R8), Y4
+	VMASKMOVPS (AX)(R9*4), Y4, Y6
 	VADDPS     Y6, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R9
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y0, Y4, (AX)
-	VMOVUPS    32(CX), Y4
-	VMASKMOVPS Y1, Y4, 32(AX)
+	VMOVUPS    (R8), Y4
+	VMASKMOVPS Y1, Y4, (AX)(R9*4)
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y2, Y4, (AX)
-	VMOVUPS    32(CX), Y4
-	VMASKMOVPS Y3, Y4, 32(AX)
+	VMOVUPS    (R8), Y4
+	VMASKMOVPS Y3, Y4, (AX)(R9*4)
 	JMP        next
 
-// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -6802,13 +7106,13 @@ TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-121
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -6931,18 +7235,19 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   DI, AX
 	VADDPS (AX), Y1, Y1
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    DI, AX
 	VMOVUPS Y1, (AX)
@@ -6950,35 +7255,38 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), AX
+	MOVQ cols2+136(FP), CX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
@@ -6988,7 +7296,7 @@ narrow:
 	VADDPS     Y3, Y1, Y1
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y0, Y2, (AX)
 	ADDQ       DI, AX
@@ -6996,9 +7304,9 @@ storeNarrow:
 	VMASKMOVPS Y1, Y2, (AX)
 	JMP        next
 
-// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -7007,14 +7315,15 @@ TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-121
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
+	MOVQ       cApart+96(FP), CX
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
 	PREFETCHT0 (AX)
@@ -7115,6 +7424,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ bApart+64(FP), R11
+	LEAQ (CX)(R11*4), R11
 	SUBQ $0x04, R8
 	JLT  restUnfolded
 
@@ -7122,7 +7433,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      32(CX)(R10*4), Y7
+	VMOVUPS      (R11)(R10*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -7136,7 +7447,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      32(CX)(R10*4), Y7
+	VMOVUPS      (R11)(R10*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -7150,7 +7461,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      32(CX)(R10*4), Y7
+	VMOVUPS      (R11)(R10*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -7164,7 +7475,7 @@ stepsUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      32(CX)(R10*4), Y7
+	VMOVUPS      (R11)(R10*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -7187,7 +7498,7 @@ stepUnfolded:
 	MOVQ         (R9), R10
 	ADDQ         $0x08, R9
 	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      32(CX)(R10*4), Y7
+	VMOVUPS      (R11)(R10*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
@@ -7202,106 +7513,121 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
-	CMPQ   AX, $0x10
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
+	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   CX, $0x08
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
+	MOVQ   cApart+96(FP), CX
 	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
+	VADDPS (AX)(CX*4), Y1, Y1
 	ADDQ   DI, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
+	VADDPS (AX)(CX*4), Y3, Y3
 	ADDQ   DI, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
+	VADDPS (AX)(CX*4), Y5, Y5
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
+	MOVQ    cApart+96(FP), CX
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y1, (AX)(CX*4)
 	ADDQ    DI, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y3, (AX)(CX*4)
 	ADDQ    DI, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
+	VMOVUPS Y5, (AX)(CX*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), R8
+	MOVQ cols2+136(FP), AX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), CX
+	LEAQ tails<>+64(SB), CX
+	SHLQ $0x02, R8
+	SUBQ R8, CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), R8
 	SHLQ       $0x02, AX
-	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	SUBQ       AX, R8
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R9
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y0, Y0
-	VMOVUPS    32(CX), Y6
-	VMASKMOVPS 32(AX), Y6, Y8
+	VMOVUPS    (R8), Y6
+	VMASKMOVPS (AX)(R9*4), Y6, Y8
 	VADDPS     Y8, Y1, Y1
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y2, Y2
-	VMOVUPS    32(CX), Y6
-	VMASKMOVPS 32(AX), Y6, Y8
+	VMOVUPS    (R8), Y6
+	VMASKMOVPS (AX)(R9*4), Y6, Y8
 	VADDPS     Y8, Y3, Y3
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y4, Y4
-	VMOVUPS    32(CX), Y6
-	VMASKMOVPS 32(AX), Y6, Y8
+	VMOVUPS    (R8), Y6
+	VMASKMOVPS (AX)(R9*4), Y6, Y8
 	VADDPS     Y8, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R9
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
-	VMOVUPS    32(CX), Y6
-	VMASKMOVPS Y1, Y6, 32(AX)
+	VMOVUPS    (R8), Y6
+	VMASKMOVPS Y1, Y6, (AX)(R9*4)
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y2, Y6, (AX)
-	VMOVUPS    32(CX), Y6
-	VMASKMOVPS Y3, Y6, 32(AX)
+	VMOVUPS    (R8), Y6
+	VMASKMOVPS Y3, Y6, (AX)(R9*4)
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y4, Y6, (AX)
-	VMOVUPS    32(CX), Y6
-	VMASKMOVPS Y5, Y6, 32(AX)
+	VMOVUPS    (R8), Y6
+	VMASKMOVPS Y5, Y6, (AX)(R9*4)
 	JMP        next
 
-// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -7310,13 +7636,13 @@ TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-121
 	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), DI
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), DI
 	SHLQ       $0x02, DI
 	PREFETCHT0 (AX)
 	ADDQ       DI, AX
@@ -7462,12 +7788,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   DI, AX
 	VADDPS (AX), Y1, Y1
@@ -7475,7 +7802,7 @@ done:
 	VADDPS (AX), Y2, Y2
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    DI, AX
 	VMOVUPS Y1, (AX)
@@ -7485,35 +7812,38 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), AX
+	MOVQ cols2+136(FP), CX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS (AX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
@@ -7527,7 +7857,7 @@ narrow:
 	VADDPS     Y4, Y2, Y2
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y0, Y3, (AX)
 	ADDQ       DI, AX
@@ -7538,9 +7868,9 @@ storeNarrow:
 	VMASKMOVPS Y2, Y3, (AX)
 	JMP        next
 
-// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -7550,14 +7880,15 @@ TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-121
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
+	MOVQ       cApart+96(FP), CX
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
 	PREFETCHT0 (AX)
@@ -7677,6 +8008,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ bApart+64(FP), R12
+	LEAQ (CX)(R12*4), R12
 	SUBQ $0x04, R9
 	JLT  restUnfolded
 
@@ -7684,7 +8017,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      32(CX)(R11*4), Y9
+	VMOVUPS      (R12)(R11*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -7701,7 +8034,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      32(CX)(R11*4), Y9
+	VMOVUPS      (R12)(R11*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -7718,7 +8051,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      32(CX)(R11*4), Y9
+	VMOVUPS      (R12)(R11*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -7735,7 +8068,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      32(CX)(R11*4), Y9
+	VMOVUPS      (R12)(R11*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -7761,7 +8094,7 @@ stepUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      32(CX)(R11*4), Y9
+	VMOVUPS      (R12)(R11*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
@@ -7779,124 +8112,139 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
-	CMPQ   AX, $0x10
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
+	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   CX, $0x08
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
+	MOVQ   cApart+96(FP), CX
 	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
+	VADDPS (AX)(CX*4), Y1, Y1
 	ADDQ   R8, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
+	VADDPS (AX)(CX*4), Y3, Y3
 	ADDQ   R8, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
+	VADDPS (AX)(CX*4), Y5, Y5
 	ADDQ   R8, AX
 	VADDPS (AX), Y6, Y6
-	VADDPS 32(AX), Y7, Y7
+	VADDPS (AX)(CX*4), Y7, Y7
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
+	MOVQ    cApart+96(FP), CX
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y1, (AX)(CX*4)
 	ADDQ    R8, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y3, (AX)(CX*4)
 	ADDQ    R8, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
+	VMOVUPS Y5, (AX)(CX*4)
 	ADDQ    R8, AX
 	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
+	VMOVUPS Y7, (AX)(CX*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), R9
+	MOVQ cols2+136(FP), AX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), CX
+	LEAQ tails<>+64(SB), CX
+	SHLQ $0x02, R9
+	SUBQ R9, CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), R9
 	SHLQ       $0x02, AX
-	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	SUBQ       AX, R9
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R10
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y0, Y0
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS 32(AX), Y8, Y10
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (AX)(R10*4), Y8, Y10
 	VADDPS     Y10, Y1, Y1
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y2, Y2
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS 32(AX), Y8, Y10
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (AX)(R10*4), Y8, Y10
 	VADDPS     Y10, Y3, Y3
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y4, Y4
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS 32(AX), Y8, Y10
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (AX)(R10*4), Y8, Y10
 	VADDPS     Y10, Y5, Y5
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y6, Y6
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS 32(AX), Y8, Y10
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS (AX)(R10*4), Y8, Y10
 	VADDPS     Y10, Y7, Y7
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R10
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y0, Y8, (AX)
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS Y1, Y8, 32(AX)
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS Y1, Y8, (AX)(R10*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y2, Y8, (AX)
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS Y3, Y8, 32(AX)
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS Y3, Y8, (AX)(R10*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y4, Y8, (AX)
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS Y5, Y8, 32(AX)
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS Y5, Y8, (AX)(R10*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y6, Y8, (AX)
-	VMOVUPS    32(CX), Y8
-	VMASKMOVPS Y7, Y8, 32(AX)
+	VMOVUPS    (R9), Y8
+	VMASKMOVPS Y7, Y8, (AX)(R10*4)
 	JMP        next
 
-// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -7906,13 +8254,13 @@ TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-121
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -8081,12 +8429,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R8, AX
 	VADDPS (AX), Y1, Y1
@@ -8096,7 +8445,7 @@ done:
 	VADDPS (AX), Y3, Y3
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y1, (AX)
@@ -8108,35 +8457,38 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), AX
+	MOVQ cols2+136(FP), CX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
@@ -8154,7 +8506,7 @@ narrow:
 	VADDPS     Y5, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y0, Y4, (AX)
 	ADDQ       R8, AX
@@ -8168,9 +8520,9 @@ storeNarrow:
 	VMASKMOVPS Y3, Y4, (AX)
 	JMP        next
 
-// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -8180,14 +8532,15 @@ TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-121
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
+	MOVQ       cApart+96(FP), CX
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
 	PREFETCHT0 (AX)
@@ -8326,6 +8679,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ bApart+64(FP), R12
+	LEAQ (CX)(R12*4), R12
 	SUBQ $0x04, R9
 	JLT  restUnfolded
 
@@ -8333,7 +8688,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      32(CX)(R11*4), Y11
+	VMOVUPS      (R12)(R11*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -8353,7 +8708,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      32(CX)(R11*4), Y11
+	VMOVUPS      (R12)(R11*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -8373,7 +8728,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      32(CX)(R11*4), Y11
+	VMOVUPS      (R12)(R11*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -8393,7 +8748,7 @@ stepsUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      32(CX)(R11*4), Y11
+	VMOVUPS      (R12)(R11*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -8422,7 +8777,7 @@ stepUnfolded:
 	MOVQ         (R10), R11
 	ADDQ         $0x08, R10
 	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      32(CX)(R11*4), Y11
+	VMOVUPS      (R12)(R11*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
@@ -8443,142 +8798,157 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
-	CMPQ   AX, $0x10
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
+	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   CX, $0x08
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
+	MOVQ   cApart+96(FP), CX
 	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
+	VADDPS (AX)(CX*4), Y1, Y1
 	ADDQ   R8, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
+	VADDPS (AX)(CX*4), Y3, Y3
 	ADDQ   R8, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
+	VADDPS (AX)(CX*4), Y5, Y5
 	ADDQ   R8, AX
 	VADDPS (AX), Y6, Y6
-	VADDPS 32(AX), Y7, Y7
+	VADDPS (AX)(CX*4), Y7, Y7
 	ADDQ   R8, AX
 	VADDPS (AX), Y8, Y8
-	VADDPS 32(AX), Y9, Y9
+	VADDPS (AX)(CX*4), Y9, Y9
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
+	MOVQ    cApart+96(FP), CX
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y1, (AX)(CX*4)
 	ADDQ    R8, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y3, (AX)(CX*4)
 	ADDQ    R8, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
+	VMOVUPS Y5, (AX)(CX*4)
 	ADDQ    R8, AX
 	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
+	VMOVUPS Y7, (AX)(CX*4)
 	ADDQ    R8, AX
 	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, 32(AX)
+	VMOVUPS Y9, (AX)(CX*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), R9
+	MOVQ cols2+136(FP), AX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), CX
+	LEAQ tails<>+64(SB), CX
+	SHLQ $0x02, R9
+	SUBQ R9, CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), R9
 	SHLQ       $0x02, AX
-	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	SUBQ       AX, R9
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R10
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y0, Y0
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS 32(AX), Y10, Y12
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS (AX)(R10*4), Y10, Y12
 	VADDPS     Y12, Y1, Y1
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y2, Y2
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS 32(AX), Y10, Y12
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS (AX)(R10*4), Y10, Y12
 	VADDPS     Y12, Y3, Y3
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y4, Y4
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS 32(AX), Y10, Y12
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS (AX)(R10*4), Y10, Y12
 	VADDPS     Y12, Y5, Y5
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y6, Y6
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS 32(AX), Y10, Y12
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS (AX)(R10*4), Y10, Y12
 	VADDPS     Y12, Y7, Y7
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y8, Y8
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS 32(AX), Y10, Y12
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS (AX)(R10*4), Y10, Y12
 	VADDPS     Y12, Y9, Y9
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R10
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y0, Y10, (AX)
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS Y1, Y10, 32(AX)
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS Y1, Y10, (AX)(R10*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y2, Y10, (AX)
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS Y3, Y10, 32(AX)
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS Y3, Y10, (AX)(R10*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y4, Y10, (AX)
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS Y5, Y10, 32(AX)
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS Y5, Y10, (AX)(R10*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y6, Y10, (AX)
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS Y7, Y10, 32(AX)
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS Y7, Y10, (AX)(R10*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y8, Y10, (AX)
-	VMOVUPS    32(CX), Y10
-	VMASKMOVPS Y9, Y10, 32(AX)
+	VMOVUPS    (R9), Y10
+	VMASKMOVPS Y9, Y10, (AX)(R10*4)
 	JMP        next
 
-// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -8588,13 +8958,13 @@ TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-121
 	LEAQ (SI)(SI*2), DI
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), R8
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), R8
 	SHLQ       $0x02, R8
 	PREFETCHT0 (AX)
 	ADDQ       R8, AX
@@ -8786,12 +9156,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R8, AX
 	VADDPS (AX), Y1, Y1
@@ -8803,7 +9174,7 @@ done:
 	VADDPS (AX), Y4, Y4
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R8, AX
 	VMOVUPS Y1, (AX)
@@ -8817,35 +9188,38 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), AX
+	MOVQ cols2+136(FP), CX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
@@ -8867,7 +9241,7 @@ narrow:
 	VADDPS     Y6, Y4, Y4
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y0, Y5, (AX)
 	ADDQ       R8, AX
@@ -8884,9 +9258,9 @@ storeNarrow:
 	VMASKMOVPS Y4, Y5, (AX)
 	JMP        next
 
-// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -8897,14 +9271,15 @@ TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-121
 	LEAQ (DI)(SI*2), R8
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), R9
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       cApart+96(FP), CX
 	PREFETCHT0 (AX)
 	ADDQ       R9, AX
 	PREFETCHT0 (AX)
@@ -9062,6 +9437,8 @@ step:
 	JMP          done
 
 unfolded:
+	MOVQ bApart+64(FP), R13
+	LEAQ (CX)(R13*4), R13
 	SUBQ $0x04, R10
 	JLT  restUnfolded
 
@@ -9069,7 +9446,7 @@ stepsUnfolded:
 	MOVQ         (R11), R12
 	ADDQ         $0x08, R11
 	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      32(CX)(R12*4), Y13
+	VMOVUPS      (R13)(R12*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -9092,7 +9469,7 @@ stepsUnfolded:
 	MOVQ         (R11), R12
 	ADDQ         $0x08, R11
 	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      32(CX)(R12*4), Y13
+	VMOVUPS      (R13)(R12*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -9115,7 +9492,7 @@ stepsUnfolded:
 	MOVQ         (R11), R12
 	ADDQ         $0x08, R11
 	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      32(CX)(R12*4), Y13
+	VMOVUPS      (R13)(R12*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -9138,7 +9515,7 @@ stepsUnfolded:
 	MOVQ         (R11), R12
 	ADDQ         $0x08, R11
 	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      32(CX)(R12*4), Y13
+	VMOVUPS      (R13)(R12*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -9170,7 +9547,7 @@ stepUnfolded:
 	MOVQ         (R11), R12
 	ADDQ         $0x08, R11
 	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      32(CX)(R12*4), Y13
+	VMOVUPS      (R13)(R12*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
@@ -9194,160 +9571,175 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
-	CMPQ   AX, $0x10
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
+	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPQ   CX, $0x08
+	JNE    narrow
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
+	MOVQ   cApart+96(FP), CX
 	VADDPS (AX), Y0, Y0
-	VADDPS 32(AX), Y1, Y1
+	VADDPS (AX)(CX*4), Y1, Y1
 	ADDQ   R9, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS 32(AX), Y3, Y3
+	VADDPS (AX)(CX*4), Y3, Y3
 	ADDQ   R9, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS 32(AX), Y5, Y5
+	VADDPS (AX)(CX*4), Y5, Y5
 	ADDQ   R9, AX
 	VADDPS (AX), Y6, Y6
-	VADDPS 32(AX), Y7, Y7
+	VADDPS (AX)(CX*4), Y7, Y7
 	ADDQ   R9, AX
 	VADDPS (AX), Y8, Y8
-	VADDPS 32(AX), Y9, Y9
+	VADDPS (AX)(CX*4), Y9, Y9
 	ADDQ   R9, AX
 	VADDPS (AX), Y10, Y10
-	VADDPS 32(AX), Y11, Y11
+	VADDPS (AX)(CX*4), Y11, Y11
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
+	MOVQ    cApart+96(FP), CX
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y1, (AX)(CX*4)
 	ADDQ    R9, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, 32(AX)
+	VMOVUPS Y3, (AX)(CX*4)
 	ADDQ    R9, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, 32(AX)
+	VMOVUPS Y5, (AX)(CX*4)
 	ADDQ    R9, AX
 	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, 32(AX)
+	VMOVUPS Y7, (AX)(CX*4)
 	ADDQ    R9, AX
 	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, 32(AX)
+	VMOVUPS Y9, (AX)(CX*4)
 	ADDQ    R9, AX
 	VMOVUPS Y10, (AX)
-	VMOVUPS Y11, 32(AX)
+	VMOVUPS Y11, (AX)(CX*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), R10
+	MOVQ cols2+136(FP), AX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), CX
+	LEAQ tails<>+64(SB), CX
+	SHLQ $0x02, R10
+	SUBQ R10, CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), R10
 	SHLQ       $0x02, AX
-	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	SUBQ       AX, R10
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R11
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y0, Y0
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS 32(AX), Y12, Y14
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS (AX)(R11*4), Y12, Y14
 	VADDPS     Y14, Y1, Y1
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y2, Y2
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS 32(AX), Y12, Y14
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS (AX)(R11*4), Y12, Y14
 	VADDPS     Y14, Y3, Y3
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y4, Y4
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS 32(AX), Y12, Y14
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS (AX)(R11*4), Y12, Y14
 	VADDPS     Y14, Y5, Y5
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y6, Y6
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS 32(AX), Y12, Y14
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS (AX)(R11*4), Y12, Y14
 	VADDPS     Y14, Y7, Y7
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y8, Y8
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS 32(AX), Y12, Y14
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS (AX)(R11*4), Y12, Y14
 	VADDPS     Y14, Y9, Y9
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y10, Y10
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS 32(AX), Y12, Y14
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS (AX)(R11*4), Y12, Y14
 	VADDPS     Y14, Y11, Y11
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
+	MOVQ       cApart+96(FP), R11
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y0, Y12, (AX)
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS Y1, Y12, 32(AX)
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS Y1, Y12, (AX)(R11*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y2, Y12, (AX)
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS Y3, Y12, 32(AX)
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS Y3, Y12, (AX)(R11*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y4, Y12, (AX)
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS Y5, Y12, 32(AX)
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS Y5, Y12, (AX)(R11*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y6, Y12, (AX)
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS Y7, Y12, 32(AX)
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS Y7, Y12, (AX)(R11*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y8, Y12, (AX)
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS Y9, Y12, 32(AX)
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS Y9, Y12, (AX)(R11*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y10, Y12, (AX)
-	VMOVUPS    32(CX), Y12
-	VMASKMOVPS Y11, Y12, 32(AX)
+	VMOVUPS    (R10), Y12
+	VMASKMOVPS Y11, Y12, (AX)(R11*4)
 	JMP        next
 
-// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc int, cPanel int, panels int, strips int, cols int, add bool)
+// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-121
+TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-145
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
 	MOVQ bRow+48(FP), BX
@@ -9358,13 +9750,13 @@ TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-121
 	LEAQ (DI)(SI*2), R8
 
 strip:
-	MOVQ panels+96(FP), AX
+	MOVQ panels+112(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+72(FP), AX
-	MOVQ       ldc+80(FP), R9
+	MOVQ       c+80(FP), AX
+	MOVQ       ldc+88(FP), R9
 	SHLQ       $0x02, R9
 	PREFETCHT0 (AX)
 	ADDQ       R9, AX
@@ -9579,12 +9971,13 @@ stepUnfolded:
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+112(FP), AX
+	MOVQ   cols+128(FP), AX
+	MOVQ   cols2+136(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+120(FP), $0x00
+	CMPB   add+144(FP), $0x00
 	JE     store
-	MOVQ   c+72(FP), AX
+	MOVQ   c+80(FP), AX
 	VADDPS (AX), Y0, Y0
 	ADDQ   R9, AX
 	VADDPS (AX), Y1, Y1
@@ -9598,7 +9991,7 @@ done:
 	VADDPS (AX), Y5, Y5
 
 store:
-	MOVQ    c+72(FP), AX
+	MOVQ    c+80(FP), AX
 	VMOVUPS Y0, (AX)
 	ADDQ    R9, AX
 	VMOVUPS Y1, (AX)
@@ -9614,35 +10007,38 @@ store:
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+88(FP), CX
+	MOVQ cPanel+104(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+72(FP)
+	ADDQ CX, c+80(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+96(FP), AX
+	IMULQ panels+112(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+96(FP), CX
+	IMULQ panels+112(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+72(FP)
-	MOVQ  bStrip+64(FP), AX
+	SUBQ  CX, c+80(FP)
+	MOVQ  bStrip+72(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+104(FP)
+	DECQ  strips+120(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
+	MOVQ cols+128(FP), AX
+	MOVQ cols2+136(FP), CX
+
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+120(FP), $0x00
+	CMPB       add+144(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
@@ -9668,7 +10064,7 @@ narrow:
 	VADDPS     Y7, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+72(FP), AX
+	MOVQ       c+80(FP), AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
 	ADDQ       R9, AX

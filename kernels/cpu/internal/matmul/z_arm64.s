@@ -2,22 +2,22 @@
 
 #include "textflag.h"
 
-// func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile1x8NEON(SB), NOSPLIT, $40-121
+// func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile1x8NEON(SB), NOSPLIT, $40-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -42,12 +42,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
 	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
@@ -57,43 +60,50 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -101,46 +111,65 @@ narrow:
 	MOVD $tile-32(SP), R0
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $1, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile1x4NEON(SB), NOSPLIT, $24-121
+// func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile1x4NEON(SB), NOSPLIT, $24-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -162,11 +191,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
 	ADD R4, R0
@@ -175,87 +206,91 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
 narrow:
 	MOVD $tile-16(SP), R0
 	FMOVQ F0, 0(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $1, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile2x8NEON(SB), NOSPLIT, $72-121
+// func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile2x8NEON(SB), NOSPLIT, $72-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 	MOVD R8, R9
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -285,12 +320,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
@@ -303,51 +341,60 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -357,47 +404,66 @@ narrow:
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
 	FMOVQ F3, 48(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $2, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile2x4NEON(SB), NOSPLIT, $40-121
+// func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile2x4NEON(SB), NOSPLIT, $40-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 	MOVD R8, R9
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -422,11 +488,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
@@ -437,45 +505,47 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -483,40 +553,42 @@ narrow:
 	MOVD $tile-32(SP), R0
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $2, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile3x8NEON(SB), NOSPLIT, $104-121
+// func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile3x8NEON(SB), NOSPLIT, $104-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -524,7 +596,7 @@ TEXT ·tile3x8NEON(SB), NOSPLIT, $104-121
 	ADD R8, R9, R10
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -559,12 +631,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -580,59 +655,70 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -644,40 +730,59 @@ narrow:
 	FMOVQ F3, 48(R0)
 	FMOVQ F4, 64(R0)
 	FMOVQ F5, 80(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $3, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile3x4NEON(SB), NOSPLIT, $56-121
+// func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile3x4NEON(SB), NOSPLIT, $56-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -685,7 +790,7 @@ TEXT ·tile3x4NEON(SB), NOSPLIT, $56-121
 	ADD R8, R9, R10
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -713,11 +818,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -730,50 +837,52 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -782,40 +891,42 @@ narrow:
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $3, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile4x8NEON(SB), NOSPLIT, $136-121
+// func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile4x8NEON(SB), NOSPLIT, $136-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -824,7 +935,7 @@ TEXT ·tile4x8NEON(SB), NOSPLIT, $136-121
 	ADD R8, R10, R16
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -884,14 +995,17 @@ packed:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 	CMP $4, R9
 	BEQ packedUnfolded
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -912,8 +1026,9 @@ stepUnfolded:
 packedUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVQ 0(R0), F26
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
 	WORD $0x4f9a1321 // FMLA V1.4S, V25.4S, V26.S[0]
@@ -929,67 +1044,80 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -1003,40 +1131,59 @@ narrow:
 	FMOVQ F5, 80(R0)
 	FMOVQ F6, 96(R0)
 	FMOVQ F7, 112(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $4, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile4x4NEON(SB), NOSPLIT, $72-121
+// func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile4x4NEON(SB), NOSPLIT, $72-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1045,7 +1192,7 @@ TEXT ·tile4x4NEON(SB), NOSPLIT, $72-121
 	ADD R8, R10, R16
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1091,13 +1238,15 @@ packed:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 	CMP $4, R9
 	BEQ packedUnfolded
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -1114,7 +1263,7 @@ stepUnfolded:
 packedUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVQ 0(R0), F26
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
 	WORD $0x4fba1301 // FMLA V1.4S, V24.4S, V26.S[1]
@@ -1126,55 +1275,57 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -1184,40 +1335,42 @@ narrow:
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
 	FMOVQ F3, 48(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $4, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile5x8NEON(SB), NOSPLIT, $168-121
+// func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile5x8NEON(SB), NOSPLIT, $168-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1227,7 +1380,7 @@ TEXT ·tile5x8NEON(SB), NOSPLIT, $168-121
 	ADD R8, R16, R17
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1272,12 +1425,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -1299,75 +1455,90 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -1383,40 +1554,59 @@ narrow:
 	FMOVQ F7, 112(R0)
 	FMOVQ F8, 128(R0)
 	FMOVQ F9, 144(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $5, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile5x4NEON(SB), NOSPLIT, $88-121
+// func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile5x4NEON(SB), NOSPLIT, $88-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1426,7 +1616,7 @@ TEXT ·tile5x4NEON(SB), NOSPLIT, $88-121
 	ADD R8, R16, R17
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1460,11 +1650,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -1481,60 +1673,62 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -1545,40 +1739,42 @@ narrow:
 	FMOVQ F2, 32(R0)
 	FMOVQ F3, 48(R0)
 	FMOVQ F4, 64(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $5, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile6x8NEON(SB), NOSPLIT, $200-121
+// func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile6x8NEON(SB), NOSPLIT, $200-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1589,7 +1785,7 @@ TEXT ·tile6x8NEON(SB), NOSPLIT, $200-121
 	ADD R8, R17, R19
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1639,12 +1835,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -1669,83 +1868,100 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
-	FMOVQ F11, 16(R2)
+	FMOVQ F10, (R2)
+	ADD R26, R2, R8
+	FMOVQ F11, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -1763,40 +1979,59 @@ narrow:
 	FMOVQ F9, 144(R0)
 	FMOVQ F10, 160(R0)
 	FMOVQ F11, 176(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $6, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile6x4NEON(SB), NOSPLIT, $104-121
+// func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile6x4NEON(SB), NOSPLIT, $104-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1807,7 +2042,7 @@ TEXT ·tile6x4NEON(SB), NOSPLIT, $104-121
 	ADD R8, R17, R19
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1844,11 +2079,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -1867,65 +2104,67 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4a5 // FADD V5.4S, V5.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 	ADD R6, R2
-	FMOVQ F5, 0(R2)
+	FMOVQ F5, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -1937,40 +2176,42 @@ narrow:
 	FMOVQ F3, 48(R0)
 	FMOVQ F4, 64(R0)
 	FMOVQ F5, 80(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $6, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile7x8NEON(SB), NOSPLIT, $232-121
+// func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile7x8NEON(SB), NOSPLIT, $232-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1982,7 +2223,7 @@ TEXT ·tile7x8NEON(SB), NOSPLIT, $232-121
 	ADD R8, R19, R20
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2037,12 +2278,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -2070,91 +2314,110 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad58c // FADD V12.4S, V12.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ad // FADD V13.4S, V13.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
-	FMOVQ F11, 16(R2)
+	FMOVQ F10, (R2)
+	ADD R26, R2, R8
+	FMOVQ F11, (R8)
 	ADD R6, R2
-	FMOVQ F12, 0(R2)
-	FMOVQ F13, 16(R2)
+	FMOVQ F12, (R2)
+	ADD R26, R2, R8
+	FMOVQ F13, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -2174,40 +2437,59 @@ narrow:
 	FMOVQ F11, 176(R0)
 	FMOVQ F12, 192(R0)
 	FMOVQ F13, 208(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $7, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile7x4NEON(SB), NOSPLIT, $120-121
+// func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile7x4NEON(SB), NOSPLIT, $120-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2219,7 +2501,7 @@ TEXT ·tile7x4NEON(SB), NOSPLIT, $120-121
 	ADD R8, R19, R20
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2259,11 +2541,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -2284,70 +2568,72 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4a5 // FADD V5.4S, V5.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 	ADD R6, R2
-	FMOVQ F5, 0(R2)
+	FMOVQ F5, (R2)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
+	FMOVQ F6, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -2360,40 +2646,42 @@ narrow:
 	FMOVQ F4, 64(R0)
 	FMOVQ F5, 80(R0)
 	FMOVQ F6, 96(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $7, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile8x8NEON(SB), NOSPLIT, $264-121
+// func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile8x8NEON(SB), NOSPLIT, $264-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2406,7 +2694,7 @@ TEXT ·tile8x8NEON(SB), NOSPLIT, $264-121
 	ADD R8, R20, R21
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2495,14 +2783,17 @@ packed:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 	CMP $4, R9
 	BEQ packedUnfolded
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -2535,8 +2826,9 @@ stepUnfolded:
 packedUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVQ 0(R0), F26
 	FMOVQ 16(R0), F27
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
@@ -2561,99 +2853,120 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad58c // FADD V12.4S, V12.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ad // FADD V13.4S, V13.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
-	FMOVQ F11, 16(R2)
+	FMOVQ F10, (R2)
+	ADD R26, R2, R8
+	FMOVQ F11, (R8)
 	ADD R6, R2
-	FMOVQ F12, 0(R2)
-	FMOVQ F13, 16(R2)
+	FMOVQ F12, (R2)
+	ADD R26, R2, R8
+	FMOVQ F13, (R8)
 	ADD R6, R2
-	FMOVQ F14, 0(R2)
-	FMOVQ F15, 16(R2)
+	FMOVQ F14, (R2)
+	ADD R26, R2, R8
+	FMOVQ F15, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -2675,40 +2988,59 @@ narrow:
 	FMOVQ F13, 208(R0)
 	FMOVQ F14, 224(R0)
 	FMOVQ F15, 240(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $8, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile8x4NEON(SB), NOSPLIT, $136-121
+// func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile8x4NEON(SB), NOSPLIT, $136-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2721,7 +3053,7 @@ TEXT ·tile8x4NEON(SB), NOSPLIT, $136-121
 	ADD R8, R20, R21
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2784,13 +3116,15 @@ packed:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 	CMP $4, R9
 	BEQ packedUnfolded
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -2815,7 +3149,7 @@ stepUnfolded:
 packedUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVQ 0(R0), F26
 	FMOVQ 16(R0), F27
 	WORD $0x4f9a1300 // FMLA V0.4S, V24.4S, V26.S[0]
@@ -2832,75 +3166,77 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4a5 // FADD V5.4S, V5.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4e7 // FADD V7.4S, V7.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 	ADD R6, R2
-	FMOVQ F5, 0(R2)
+	FMOVQ F5, (R2)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
+	FMOVQ F6, (R2)
 	ADD R6, R2
-	FMOVQ F7, 0(R2)
+	FMOVQ F7, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -2914,40 +3250,42 @@ narrow:
 	FMOVQ F5, 80(R0)
 	FMOVQ F6, 96(R0)
 	FMOVQ F7, 112(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $8, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile9x8NEON(SB), NOSPLIT, $296-121
+// func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile9x8NEON(SB), NOSPLIT, $296-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2961,7 +3299,7 @@ TEXT ·tile9x8NEON(SB), NOSPLIT, $296-121
 	ADD R8, R21, R22
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3026,12 +3364,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -3065,107 +3406,130 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad58c // FADD V12.4S, V12.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ad // FADD V13.4S, V13.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad610 // FADD V16.4S, V16.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd631 // FADD V17.4S, V17.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
-	FMOVQ F11, 16(R2)
+	FMOVQ F10, (R2)
+	ADD R26, R2, R8
+	FMOVQ F11, (R8)
 	ADD R6, R2
-	FMOVQ F12, 0(R2)
-	FMOVQ F13, 16(R2)
+	FMOVQ F12, (R2)
+	ADD R26, R2, R8
+	FMOVQ F13, (R8)
 	ADD R6, R2
-	FMOVQ F14, 0(R2)
-	FMOVQ F15, 16(R2)
+	FMOVQ F14, (R2)
+	ADD R26, R2, R8
+	FMOVQ F15, (R8)
 	ADD R6, R2
-	FMOVQ F16, 0(R2)
-	FMOVQ F17, 16(R2)
+	FMOVQ F16, (R2)
+	ADD R26, R2, R8
+	FMOVQ F17, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -3189,40 +3553,59 @@ narrow:
 	FMOVQ F15, 240(R0)
 	FMOVQ F16, 256(R0)
 	FMOVQ F17, 272(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $9, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile9x4NEON(SB), NOSPLIT, $152-121
+// func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile9x4NEON(SB), NOSPLIT, $152-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3236,7 +3619,7 @@ TEXT ·tile9x4NEON(SB), NOSPLIT, $152-121
 	ADD R8, R21, R22
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3282,11 +3665,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -3311,80 +3696,82 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4a5 // FADD V5.4S, V5.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4e7 // FADD V7.4S, V7.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 	ADD R6, R2
-	FMOVQ F5, 0(R2)
+	FMOVQ F5, (R2)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
+	FMOVQ F6, (R2)
 	ADD R6, R2
-	FMOVQ F7, 0(R2)
+	FMOVQ F7, (R2)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
+	FMOVQ F8, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -3399,40 +3786,42 @@ narrow:
 	FMOVQ F6, 96(R0)
 	FMOVQ F7, 112(R0)
 	FMOVQ F8, 128(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $9, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile10x8NEON(SB), NOSPLIT, $328-121
+// func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile10x8NEON(SB), NOSPLIT, $328-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3447,7 +3836,7 @@ TEXT ·tile10x8NEON(SB), NOSPLIT, $328-121
 	ADD R8, R22, R23
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3517,12 +3906,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -3559,115 +3951,140 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad58c // FADD V12.4S, V12.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ad // FADD V13.4S, V13.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad610 // FADD V16.4S, V16.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd631 // FADD V17.4S, V17.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad652 // FADD V18.4S, V18.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd673 // FADD V19.4S, V19.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
-	FMOVQ F11, 16(R2)
+	FMOVQ F10, (R2)
+	ADD R26, R2, R8
+	FMOVQ F11, (R8)
 	ADD R6, R2
-	FMOVQ F12, 0(R2)
-	FMOVQ F13, 16(R2)
+	FMOVQ F12, (R2)
+	ADD R26, R2, R8
+	FMOVQ F13, (R8)
 	ADD R6, R2
-	FMOVQ F14, 0(R2)
-	FMOVQ F15, 16(R2)
+	FMOVQ F14, (R2)
+	ADD R26, R2, R8
+	FMOVQ F15, (R8)
 	ADD R6, R2
-	FMOVQ F16, 0(R2)
-	FMOVQ F17, 16(R2)
+	FMOVQ F16, (R2)
+	ADD R26, R2, R8
+	FMOVQ F17, (R8)
 	ADD R6, R2
-	FMOVQ F18, 0(R2)
-	FMOVQ F19, 16(R2)
+	FMOVQ F18, (R2)
+	ADD R26, R2, R8
+	FMOVQ F19, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -3693,40 +4110,59 @@ narrow:
 	FMOVQ F17, 272(R0)
 	FMOVQ F18, 288(R0)
 	FMOVQ F19, 304(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $10, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile10x4NEON(SB), NOSPLIT, $168-121
+// func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile10x4NEON(SB), NOSPLIT, $168-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3741,7 +4177,7 @@ TEXT ·tile10x4NEON(SB), NOSPLIT, $168-121
 	ADD R8, R22, R23
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3790,11 +4226,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -3821,85 +4259,87 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4a5 // FADD V5.4S, V5.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4e7 // FADD V7.4S, V7.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad529 // FADD V9.4S, V9.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 	ADD R6, R2
-	FMOVQ F5, 0(R2)
+	FMOVQ F5, (R2)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
+	FMOVQ F6, (R2)
 	ADD R6, R2
-	FMOVQ F7, 0(R2)
+	FMOVQ F7, (R2)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
+	FMOVQ F8, (R2)
 	ADD R6, R2
-	FMOVQ F9, 0(R2)
+	FMOVQ F9, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -3915,40 +4355,42 @@ narrow:
 	FMOVQ F7, 112(R0)
 	FMOVQ F8, 128(R0)
 	FMOVQ F9, 144(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $10, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile11x8NEON(SB), NOSPLIT, $360-121
+// func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile11x8NEON(SB), NOSPLIT, $360-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3964,7 +4406,7 @@ TEXT ·tile11x8NEON(SB), NOSPLIT, $360-121
 	ADD R8, R23, R24
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -4039,12 +4481,15 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -4084,123 +4529,150 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad58c // FADD V12.4S, V12.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ad // FADD V13.4S, V13.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad610 // FADD V16.4S, V16.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd631 // FADD V17.4S, V17.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad652 // FADD V18.4S, V18.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd673 // FADD V19.4S, V19.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad694 // FADD V20.4S, V20.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd6b5 // FADD V21.4S, V21.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
-	FMOVQ F11, 16(R2)
+	FMOVQ F10, (R2)
+	ADD R26, R2, R8
+	FMOVQ F11, (R8)
 	ADD R6, R2
-	FMOVQ F12, 0(R2)
-	FMOVQ F13, 16(R2)
+	FMOVQ F12, (R2)
+	ADD R26, R2, R8
+	FMOVQ F13, (R8)
 	ADD R6, R2
-	FMOVQ F14, 0(R2)
-	FMOVQ F15, 16(R2)
+	FMOVQ F14, (R2)
+	ADD R26, R2, R8
+	FMOVQ F15, (R8)
 	ADD R6, R2
-	FMOVQ F16, 0(R2)
-	FMOVQ F17, 16(R2)
+	FMOVQ F16, (R2)
+	ADD R26, R2, R8
+	FMOVQ F17, (R8)
 	ADD R6, R2
-	FMOVQ F18, 0(R2)
-	FMOVQ F19, 16(R2)
+	FMOVQ F18, (R2)
+	ADD R26, R2, R8
+	FMOVQ F19, (R8)
 	ADD R6, R2
-	FMOVQ F20, 0(R2)
-	FMOVQ F21, 16(R2)
+	FMOVQ F20, (R2)
+	ADD R26, R2, R8
+	FMOVQ F21, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -4228,40 +4700,59 @@ narrow:
 	FMOVQ F19, 304(R0)
 	FMOVQ F20, 320(R0)
 	FMOVQ F21, 336(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $11, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile11x4NEON(SB), NOSPLIT, $184-121
+// func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile11x4NEON(SB), NOSPLIT, $184-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -4277,7 +4768,7 @@ TEXT ·tile11x4NEON(SB), NOSPLIT, $184-121
 	ADD R8, R23, R24
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -4329,11 +4820,13 @@ step:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -4362,90 +4855,92 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4a5 // FADD V5.4S, V5.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4e7 // FADD V7.4S, V7.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad529 // FADD V9.4S, V9.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 	ADD R6, R2
-	FMOVQ F5, 0(R2)
+	FMOVQ F5, (R2)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
+	FMOVQ F6, (R2)
 	ADD R6, R2
-	FMOVQ F7, 0(R2)
+	FMOVQ F7, (R2)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
+	FMOVQ F8, (R2)
 	ADD R6, R2
-	FMOVQ F9, 0(R2)
+	FMOVQ F9, (R2)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
+	FMOVQ F10, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -4462,40 +4957,42 @@ narrow:
 	FMOVQ F8, 128(R0)
 	FMOVQ F9, 144(R0)
 	FMOVQ F10, 160(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $11, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile12x8NEON(SB), NOSPLIT, $392-121
+// func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile12x8NEON(SB), NOSPLIT, $392-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -4512,7 +5009,7 @@ TEXT ·tile12x8NEON(SB), NOSPLIT, $392-121
 	ADD R8, R24, R25
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -4630,14 +5127,17 @@ packed:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 	CMP $4, R9
 	BEQ packedUnfolded
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -4682,8 +5182,9 @@ stepUnfolded:
 packedUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
-	FMOVQ 16(R1), F25
+	FMOVQ (R1), F24
+	ADD R26, R1, R15
+	FMOVQ (R15), F25
 	FMOVQ 0(R0), F26
 	FMOVQ 16(R0), F27
 	FMOVQ 32(R0), F28
@@ -4717,131 +5218,160 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
-	CMP $8, R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
+	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVD cols2+136(FP), R8
+	CMP $4, R8
+	BNE narrow
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd421 // FADD V1.4S, V1.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd463 // FADD V3.4S, V3.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4a5 // FADD V5.4S, V5.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd4e7 // FADD V7.4S, V7.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd529 // FADD V9.4S, V9.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd56b // FADD V11.4S, V11.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad58c // FADD V12.4S, V12.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ad // FADD V13.4S, V13.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad5ce // FADD V14.4S, V14.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd5ef // FADD V15.4S, V15.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad610 // FADD V16.4S, V16.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd631 // FADD V17.4S, V17.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad652 // FADD V18.4S, V18.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd673 // FADD V19.4S, V19.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad694 // FADD V20.4S, V20.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd6b5 // FADD V21.4S, V21.4S, V27.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad6d6 // FADD V22.4S, V22.4S, V26.4S
-	FMOVQ 16(R2), F27
+	ADD R26, R2, R8
+	FMOVQ (R8), F27
 	WORD $0x4e3bd6f7 // FADD V23.4S, V23.4S, V27.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
-	FMOVQ F1, 16(R2)
+	FMOVQ F0, (R2)
+	ADD R26, R2, R8
+	FMOVQ F1, (R8)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
-	FMOVQ F3, 16(R2)
+	FMOVQ F2, (R2)
+	ADD R26, R2, R8
+	FMOVQ F3, (R8)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
-	FMOVQ F5, 16(R2)
+	FMOVQ F4, (R2)
+	ADD R26, R2, R8
+	FMOVQ F5, (R8)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
-	FMOVQ F7, 16(R2)
+	FMOVQ F6, (R2)
+	ADD R26, R2, R8
+	FMOVQ F7, (R8)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
-	FMOVQ F9, 16(R2)
+	FMOVQ F8, (R2)
+	ADD R26, R2, R8
+	FMOVQ F9, (R8)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
-	FMOVQ F11, 16(R2)
+	FMOVQ F10, (R2)
+	ADD R26, R2, R8
+	FMOVQ F11, (R8)
 	ADD R6, R2
-	FMOVQ F12, 0(R2)
-	FMOVQ F13, 16(R2)
+	FMOVQ F12, (R2)
+	ADD R26, R2, R8
+	FMOVQ F13, (R8)
 	ADD R6, R2
-	FMOVQ F14, 0(R2)
-	FMOVQ F15, 16(R2)
+	FMOVQ F14, (R2)
+	ADD R26, R2, R8
+	FMOVQ F15, (R8)
 	ADD R6, R2
-	FMOVQ F16, 0(R2)
-	FMOVQ F17, 16(R2)
+	FMOVQ F16, (R2)
+	ADD R26, R2, R8
+	FMOVQ F17, (R8)
 	ADD R6, R2
-	FMOVQ F18, 0(R2)
-	FMOVQ F19, 16(R2)
+	FMOVQ F18, (R2)
+	ADD R26, R2, R8
+	FMOVQ F19, (R8)
 	ADD R6, R2
-	FMOVQ F20, 0(R2)
-	FMOVQ F21, 16(R2)
+	FMOVQ F20, (R2)
+	ADD R26, R2, R8
+	FMOVQ F21, (R8)
 	ADD R6, R2
-	FMOVQ F22, 0(R2)
-	FMOVQ F23, 16(R2)
+	FMOVQ F22, (R2)
+	ADD R26, R2, R8
+	FMOVQ F23, (R8)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -4871,40 +5401,59 @@ narrow:
 	FMOVQ F21, 336(R0)
 	FMOVQ F22, 352(R0)
 	FMOVQ F23, 368(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $12, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
-	ADD $32, R0
+	BLT element0
+	ADD $16, R0
+	MOVD R2, R15
+	ADD R26, R2, R15
+	MOVD cols2+136(FP), R8
+	MOVD ZR, R1
+
+element1:
+	FMOVS (R0)(R1<<2), F0
+	CBZ R14, storeElement1
+	FMOVS (R15)(R1<<2), F1
+	FADDS F1, F0, F0
+
+storeElement1:
+	FMOVS F0, (R15)(R1<<2)
+	ADD $1, R1
+	CMP R8, R1
+	BLT element1
+	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
 	BNE narrowRow
 	B next
 
-// func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bStrip int, c *float32, ldc, cPanel, panels, strips, cols int, add bool)
-TEXT ·tile12x4NEON(SB), NOSPLIT, $200-121
+// func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile12x4NEON(SB), NOSPLIT, $200-145
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+72(FP), R12
+	MOVD c+80(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+80(FP), R6
+	MOVD ldc+88(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -4921,7 +5470,7 @@ TEXT ·tile12x4NEON(SB), NOSPLIT, $200-121
 	ADD R8, R24, R25
 
 strip:
-	MOVD panels+96(FP), R7
+	MOVD panels+112(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -5001,13 +5550,15 @@ packed:
 	B done
 
 unfolded:
+	MOVD bApart+64(FP), R26
+	LSL $2, R26
 	CMP $4, R9
 	BEQ packedUnfolded
 
 stepUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVS (R0), F26
 	FMOVS (R0)(R9), F27
 	FMOVS (R0)(R10), F28
@@ -5040,7 +5591,7 @@ stepUnfolded:
 packedUnfolded:
 	MOVD.P 8(R14), R15
 	ADD R15<<2, R13, R1
-	FMOVQ 0(R1), F24
+	FMOVQ (R1), F24
 	FMOVQ 0(R0), F26
 	FMOVQ 16(R0), F27
 	FMOVQ 32(R0), F28
@@ -5062,95 +5613,97 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cols+112(FP), R8
+	MOVD cApart+96(FP), R26
+	LSL $2, R26
+	MOVD cols+128(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+120(FP), R8
+	MOVBU add+144(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad400 // FADD V0.4S, V0.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad421 // FADD V1.4S, V1.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad442 // FADD V2.4S, V2.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad463 // FADD V3.4S, V3.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad484 // FADD V4.4S, V4.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4a5 // FADD V5.4S, V5.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4c6 // FADD V6.4S, V6.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad4e7 // FADD V7.4S, V7.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad508 // FADD V8.4S, V8.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad529 // FADD V9.4S, V9.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad54a // FADD V10.4S, V10.4S, V26.4S
 	ADD R6, R2
-	FMOVQ 0(R2), F26
+	FMOVQ (R2), F26
 	WORD $0x4e3ad56b // FADD V11.4S, V11.4S, V26.4S
 	ADD R6, R2
 	MOVD R12, R2
 
 store:
-	FMOVQ F0, 0(R2)
+	FMOVQ F0, (R2)
 	ADD R6, R2
-	FMOVQ F1, 0(R2)
+	FMOVQ F1, (R2)
 	ADD R6, R2
-	FMOVQ F2, 0(R2)
+	FMOVQ F2, (R2)
 	ADD R6, R2
-	FMOVQ F3, 0(R2)
+	FMOVQ F3, (R2)
 	ADD R6, R2
-	FMOVQ F4, 0(R2)
+	FMOVQ F4, (R2)
 	ADD R6, R2
-	FMOVQ F5, 0(R2)
+	FMOVQ F5, (R2)
 	ADD R6, R2
-	FMOVQ F6, 0(R2)
+	FMOVQ F6, (R2)
 	ADD R6, R2
-	FMOVQ F7, 0(R2)
+	FMOVQ F7, (R2)
 	ADD R6, R2
-	FMOVQ F8, 0(R2)
+	FMOVQ F8, (R2)
 	ADD R6, R2
-	FMOVQ F9, 0(R2)
+	FMOVQ F9, (R2)
 	ADD R6, R2
-	FMOVQ F10, 0(R2)
+	FMOVQ F10, (R2)
 	ADD R6, R2
-	FMOVQ F11, 0(R2)
+	FMOVQ F11, (R2)
 
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+88(FP), R1
+	MOVD cPanel+104(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+96(FP), R8
+	MOVD panels+112(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+64(FP), R0
+	MOVD bStrip+72(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+104(FP), R0
+	MOVD strips+120(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+104(FP)
+	MOVD R0, strips+120(FP)
 	BNE strip
 	RET
 
@@ -5168,24 +5721,26 @@ narrow:
 	FMOVQ F9, 144(R0)
 	FMOVQ F10, 160(R0)
 	FMOVQ F11, 176(R0)
+	MOVBU add+144(FP), R14
 	MOVD R12, R2
 	MOVD $12, R3
 
 narrowRow:
+	MOVD R2, R15
+	MOVD cols+128(FP), R8
 	MOVD ZR, R1
 
-element:
+element0:
 	FMOVS (R0)(R1<<2), F0
-	MOVBU add+120(FP), R14
-	CBZ R14, storeElement
-	FMOVS (R2)(R1<<2), F1
+	CBZ R14, storeElement0
+	FMOVS (R15)(R1<<2), F1
 	FADDS F1, F0, F0
 
-storeElement:
-	FMOVS F0, (R2)(R1<<2)
+storeElement0:
+	FMOVS F0, (R15)(R1<<2)
 	ADD $1, R1
 	CMP R8, R1
-	BNE element
+	BLT element0
 	ADD $16, R0
 	ADD R6, R2
 	SUBS $1, R3
