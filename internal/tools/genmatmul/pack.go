@@ -309,6 +309,79 @@ func planeRows(g *build.Context, name, doc string, least uint8,
 	g.RET()
 }
 
+// maskedPlane emits copyPlane and, with put, putPlane2 for AVX-512: masks select the elements of the last vector, and
+// every second one of what is read or written of them.
+func maskedPlane(g *build.Context, step int, put bool) {
+	name, doc := fmt.Sprintf("copyPlane%dAVX512", step), fmt.Sprintf("dst[i*dstRow+j] = src[i*srcRow+%d*j]", step)
+	if put {
+		name, doc = "putPlane2AVX512", "dst[i*dstRow+2*j] = src[i*srcRow+j]"
+	}
+	g.Function(name)
+	g.Doc(name + " sets " + doc + " for i < rows and j < n, both at least one.")
+	g.Pragma("noescape")
+	g.Attributes(build.NOSPLIT)
+	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)")
+	load := func(name string) reg.GPVirtual { return g.Load(g.Param(name), g.GP64()).(reg.GPVirtual) }
+	dst, dstRow, src, srcRow, rows := load("dst"), load("dstRow"), load("src"), load("srcRow"), load("rows")
+	g.SHLQ(operand.U8(2), dstRow)
+	g.SHLQ(operand.U8(2), srcRow)
+	count := 16 / step // elements of a vector
+	last, bits, every := g.GP64(), g.GP64(), g.GP64()
+	g.MOVQ(load("n"), reg.RCX)
+	g.DECQ(reg.RCX)
+	g.MOVQ(reg.RCX, last)
+	g.ANDQ(operand.I32(int32(-count)), last) // where the last vector begins
+	g.SUBQ(last, reg.RCX)
+	g.MOVQ(operand.U32(2), bits)
+	g.SHLQ(reg.CL, bits)
+	g.DECQ(bits)
+	g.MOVQ(operand.U32(0x5555), every)
+	mask := func(bits reg.GPVirtual) operand.Op {
+		k := g.K()
+		g.KMOVW(bits.As32(), k)
+		return k
+	}
+	few, all := mask(bits), mask(every)
+	g.PDEPQ(every, bits, bits)
+	fewOfAll := mask(bits)
+	j, x := g.GP64(), g.ZMM()
+	vector := func(few, all operand.Op) {
+		from, to := operand.Mem{Base: src, Index: j, Scale: 4}, operand.Mem{Base: dst, Index: j, Scale: 4}
+		switch {
+		case put:
+			to.Scale = 8
+			g.VPMOVZXDQ_Z(from, few, x)
+			g.VMOVUPS(x, all, to)
+		case step == 2:
+			from.Scale = 8
+			g.VMOVUPS_Z(from, all, x)
+			g.VPMOVQD(x, few, to)
+		default:
+			g.VMOVUPS_Z(from, few, x)
+			g.VMOVUPS(x, few, to)
+		}
+	}
+	g.MOVQ(operand.I32(-1), every)
+	full := mask(every)
+	g.Label("row")
+	g.XORQ(j, j)
+	g.CMPQ(j, last)
+	g.JGE(operand.LabelRef("end"))
+	g.Label("vector")
+	vector(full, all)
+	g.ADDQ(operand.U8(uint8(count)), j)
+	g.CMPQ(j, last)
+	g.JLT(operand.LabelRef("vector"))
+	g.Label("end")
+	vector(few, fewOfAll)
+	g.ADDQ(dstRow, dst)
+	g.ADDQ(srcRow, src)
+	g.DECQ(rows)
+	g.JNE(operand.LabelRef("row"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
 // transposeLanes emits the transposition of the 4x4 blocks that the four vectors hold in each 128-bit lane:
 // element i of in[j] becomes element j of the result i.
 func transposeLanes(g *build.Context, in [4]reg.VecVirtual) (out [4]reg.VecVirtual) {

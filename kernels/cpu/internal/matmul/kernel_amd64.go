@@ -18,8 +18,10 @@ var kernelsAVX512 = assembly{
 	copyPieces:  copyPiecesAVX512,
 	copyPanels:  copyPanels,
 	gatherPanel: gatherPanel,
-	copyPlane:   [2]func(*float32, int, *float32, int, int, int){copyPlane1, copyPlane2},
-	putPlane2:   putPlane2,
+	copyPlane:   [2]func(*float32, int, *float32, int, int, int){copyPlane1AVX512, copyPlane2AVX512},
+	putPlane2:   putPlane2AVX512,
+	leastCopy:   1,
+	leastPut:    1,
 	transpose8:  transpose8,
 	transpose4:  transpose4,
 }
@@ -38,6 +40,8 @@ var kernelsAVX2 = assembly{
 	gatherPanel: gatherPanel,
 	copyPlane:   [2]func(*float32, int, *float32, int, int, int){copyPlane1, copyPlane2},
 	putPlane2:   putPlane2,
+	leastCopy:   8,
+	leastPut:    9,
 	transpose8:  transpose8,
 	transpose4:  transpose4,
 }

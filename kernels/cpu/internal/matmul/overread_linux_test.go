@@ -73,3 +73,17 @@ func TestUnfoldReadsInside(t *testing.T) {
 		}
 	}
 }
+
+// Nor beyond the last element of a plane.
+func TestPlaneReadsInside(t *testing.T) {
+	for n := range 40 {
+		for step := 1; step <= 2; step++ {
+			few, all := beforeHole(t, make([]float32, n+1)), beforeHole(t, make([]float32, n*step+1))
+			for _, tier := range tiers()[1:] {
+				force(t, tier)
+				CopyPlane(few, 0, all, 0, 2, n+1, step)
+				PutPlane(all, 0, few, 0, 2, n+1, step)
+			}
+		}
+	}
+}

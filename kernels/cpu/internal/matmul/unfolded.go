@@ -293,7 +293,7 @@ func CopyPlane[T float32 | float64](dst []T, dstRow int, src []T, srcRow, rows, 
 		return
 	}
 	_, _ = dst[(rows-1)*dstRow+n-1], src[(rows-1)*srcRow+(n-1)*step]
-	if tier := current(); tier != nil && tier.copyPlane[0] != nil && n >= 8 && (step == 1 || step == 2) {
+	if tier := current(); tier != nil && tier.copyPlane[0] != nil && n >= tier.leastCopy && (step == 1 || step == 2) {
 		if dst, ok := any(dst).([]float32); ok {
 			tier.copyPlane[step-1](&dst[0], dstRow, &any(src).([]float32)[0], srcRow, rows, n)
 			return
@@ -322,7 +322,7 @@ func PutPlane[T float32 | float64](dst []T, dstRow int, src []T, srcRow, rows, n
 		return
 	}
 	_, _ = dst[(rows-1)*dstRow+(n-1)*step], src[(rows-1)*srcRow+n-1]
-	if tier := current(); tier != nil && tier.putPlane2 != nil && n >= 9 && step == 2 {
+	if tier := current(); tier != nil && tier.putPlane2 != nil && n >= tier.leastPut && step == 2 {
 		if dst, ok := any(dst).([]float32); ok {
 			tier.putPlane2(&dst[0], dstRow, &any(src).([]float32)[0], srcRow, rows, n)
 			return

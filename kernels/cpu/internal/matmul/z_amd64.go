@@ -313,6 +313,21 @@ func copyPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n 
 //go:noescape
 func putPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
 
+// copyPlane1AVX512 sets dst[i*dstRow+j] = src[i*srcRow+1*j] for i < rows and j < n, both at least one.
+//
+//go:noescape
+func copyPlane1AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+
+// copyPlane2AVX512 sets dst[i*dstRow+j] = src[i*srcRow+2*j] for i < rows and j < n, both at least one.
+//
+//go:noescape
+func copyPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+
+// putPlane2AVX512 sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows and j < n, both at least one.
+//
+//go:noescape
+func putPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //
 //go:noescape

@@ -10909,6 +10909,150 @@ end:
 	VZEROUPPER
 	RET
 
+// func copyPlane1AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·copyPlane1AVX512(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  dstRow+8(FP), DX
+	MOVQ  src+16(FP), BX
+	MOVQ  srcRow+24(FP), SI
+	MOVQ  rows+32(FP), DI
+	SHLQ  $0x02, DX
+	SHLQ  $0x02, SI
+	MOVQ  n+40(FP), CX
+	DECQ  CX
+	MOVQ  CX, R8
+	ANDQ  $-16, R8
+	SUBQ  R8, CX
+	MOVQ  $0x00000002, R9
+	SHLQ  CL, R9
+	DECQ  R9
+	MOVQ  $0x00005555, CX
+	KMOVW R9, K1
+	KMOVW CX, K2
+	PDEPQ CX, R9, R9
+	KMOVW R9, K2
+	MOVQ  $-1, CX
+	KMOVW CX, K2
+
+row:
+	XORQ CX, CX
+	CMPQ CX, R8
+	JGE  end
+
+vector:
+	VMOVUPS.Z (BX)(CX*4), K2, Z0
+	VMOVUPS   Z0, K2, (AX)(CX*4)
+	ADDQ      $0x10, CX
+	CMPQ      CX, R8
+	JLT       vector
+
+end:
+	VMOVUPS.Z (BX)(CX*4), K1, Z0
+	VMOVUPS   Z0, K1, (AX)(CX*4)
+	ADDQ      DX, AX
+	ADDQ      SI, BX
+	DECQ      DI
+	JNE       row
+	VZEROUPPER
+	RET
+
+// func copyPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·copyPlane2AVX512(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  dstRow+8(FP), DX
+	MOVQ  src+16(FP), BX
+	MOVQ  srcRow+24(FP), SI
+	MOVQ  rows+32(FP), DI
+	SHLQ  $0x02, DX
+	SHLQ  $0x02, SI
+	MOVQ  n+40(FP), CX
+	DECQ  CX
+	MOVQ  CX, R8
+	ANDQ  $-8, R8
+	SUBQ  R8, CX
+	MOVQ  $0x00000002, R9
+	SHLQ  CL, R9
+	DECQ  R9
+	MOVQ  $0x00005555, CX
+	KMOVW R9, K1
+	KMOVW CX, K2
+	PDEPQ CX, R9, R9
+	KMOVW R9, K3
+	MOVQ  $-1, CX
+	KMOVW CX, K4
+
+row:
+	XORQ CX, CX
+	CMPQ CX, R8
+	JGE  end
+
+vector:
+	VMOVUPS.Z (BX)(CX*8), K2, Z0
+	VPMOVQD   Z0, K4, (AX)(CX*4)
+	ADDQ      $0x08, CX
+	CMPQ      CX, R8
+	JLT       vector
+
+end:
+	VMOVUPS.Z (BX)(CX*8), K3, Z0
+	VPMOVQD   Z0, K1, (AX)(CX*4)
+	ADDQ      DX, AX
+	ADDQ      SI, BX
+	DECQ      DI
+	JNE       row
+	VZEROUPPER
+	RET
+
+// func putPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·putPlane2AVX512(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  dstRow+8(FP), DX
+	MOVQ  src+16(FP), BX
+	MOVQ  srcRow+24(FP), SI
+	MOVQ  rows+32(FP), DI
+	SHLQ  $0x02, DX
+	SHLQ  $0x02, SI
+	MOVQ  n+40(FP), CX
+	DECQ  CX
+	MOVQ  CX, R8
+	ANDQ  $-8, R8
+	SUBQ  R8, CX
+	MOVQ  $0x00000002, R9
+	SHLQ  CL, R9
+	DECQ  R9
+	MOVQ  $0x00005555, CX
+	KMOVW R9, K1
+	KMOVW CX, K2
+	PDEPQ CX, R9, R9
+	KMOVW R9, K3
+	MOVQ  $-1, CX
+	KMOVW CX, K4
+
+row:
+	XORQ CX, CX
+	CMPQ CX, R8
+	JGE  end
+
+vector:
+	VPMOVZXDQ.Z (BX)(CX*4), K4, Z0
+	VMOVUPS     Z0, K2, (AX)(CX*8)
+	ADDQ        $0x08, CX
+	CMPQ        CX, R8
+	JLT         vector
+
+end:
+	VPMOVZXDQ.Z (BX)(CX*4), K1, Z0
+	VMOVUPS     Z0, K3, (AX)(CX*8)
+	ADDQ        DX, AX
+	ADDQ        SI, BX
+	DECQ        DI
+	JNE         row
+	VZEROUPPER
+	RET
+
 // func transpose8(dst *float32, step int, src *float32, row int, k int)
 // Requires: AVX
 TEXT ·transpose8(SB), NOSPLIT, $0-40
