@@ -95,7 +95,7 @@ void require_mbarrier(u32 barrier, const char* what, Site at) {
   const MBarrier& b = find(barrier, what, at);
   if (!b.known)
     fault(Fault::failure,
-          "missing fence: %s at %s:%d uses the mbarrier at shared address %u, which thread %d has initialised without "
+          "missing fence: %s at %s:%d uses the mbarrier at shared address %u, which thread %u has initialised without "
           "fence.mbarrier_init or fence.proxy.async behind it",
           what, at.file, at.line, barrier, b.maker);
 }

@@ -195,8 +195,8 @@ struct MBarrier {
   long bytes;  // still to come in this phase
   std::vector<int> waiting;
   Clock gathering, released;
-  int maker;   // the thread that initialised it,
-  bool known;  // and whether a fence of that thread has told the asynchronous proxy
+  unsigned maker;  // the thread that initialised it,
+  bool known;      // and whether a fence of that thread has told the asynchronous proxy
 };
 
 struct Block : Launch {
