@@ -104,7 +104,7 @@ func (x *channelsLast[T]) copyImage(dst []T, pitch, image, first, channels int) 
 }
 
 const (
-	copyLimit = 1 << 21 // elements that are copied at a time, or of one image
+	copyLimit = 1 << 18 // elements that are copied at a time, or of one image
 	leastCopy = 2 * matmul.Chunk
 )
 
