@@ -163,6 +163,8 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 		if r.IntN(3) == 0 {
 			rows, keys = 192, 256
 		}
+	case i%10 == 3: // more blocks of keys than the emulator has under way
+		batch, heads, rows, keys = 1, 1, 1+r.IntN(40), 1040+r.IntN(80)
 	case i%10 == 8: // nobody sees the keys
 		rows, keys, causal = 0, 1+r.IntN(100), 0
 	case causal == 0 && r.IntN(2) == 0:
@@ -172,9 +174,12 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 }
 
 // TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
-// tiles, strips and blocks, with more and fewer tiles than stages. In short mode each width has one type.
+// tiles, strips and blocks, with more and fewer tiles than stages, and gradients by two kernels or one. In short mode
+// each width has one type.
 func TestFlash(t *testing.T) {
 	b := kernelDevice(t)
+	short := flashShort
+	t.Cleanup(func() { flashShort = short })
 	r := newFuzz(17)
 	for i := range cases(80) {
 		width := (i + i/5) % 5 // each has all sizes of flashSizes
@@ -184,8 +189,9 @@ func TestFlash(t *testing.T) {
 		}
 		batch, heads, rows, keys, causal := flashSizes(r, i)
 		scale := oneOf(r, 0.05, 0.125, 0.3)
-		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v", dtype, batch, heads,
-			rows, d, keys, causal, scale)
+		flashShort = oneOf(r, 1, 1, short)
+		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v, short below %d", dtype,
+			batch, heads, rows, d, keys, causal, scale, flashShort)
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{-rows, keys - causal*rows},
 			Floats: []float64{scale, 0}}
 		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d),

@@ -82,6 +82,7 @@ var constants = []struct {
 	{"matmul_half.cu", "kWideA", wideA}, {"matmul_half.cu", "kWideB", wideB}, {"matmul_half.cu", "kWideC", wideC},
 	{"matmul.cuh", "kSmallTile", attentionTileRows}, {"matmul.cuh", "kSmallThreads", attentionThreads},
 	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kPadded", flashPadded},
+	{"attention_flash.cu", "kTurn", flashTurn},
 }
 
 // TestMirrors: structs of Go that kernels take have the names, offsets and sizes of their C++ structs, and constants

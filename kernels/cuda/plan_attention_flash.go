@@ -12,11 +12,24 @@ import (
 const (
 	flashThreads = 128
 	flashPadded  = 64 // l and dot of each head have a multiple of so many elements
+	flashTurn    = 32 // rows for each counter of turns
 )
+
+// flashShort is the number of rows or keys below which the gradient has two kernels: 7 products instead of 5, but no
+// sums in memory, for which blocks wait. It is for four blocks of 128 keys, and a variable for tests.
+var flashShort = 512
 
 // flashTileRows is how many rows a tile of the other operands has, kTileRows of attention_flash.cu.
 func flashTileRows(d int) int {
 	if d == 128 {
+		return 32
+	}
+	return 64
+}
+
+// flashTurnRows is the same where blocks take turns, kTurnRows.
+func flashTurnRows(d int) int {
+	if d > 80 {
 		return 32
 	}
 	return 64
@@ -54,9 +67,12 @@ func flashPitch(d int) int {
 	return 2 * d
 }
 
-// startFlash begins a launch of blocks for `most` rows or keys of n each. Their shared memory has `rows` rows of their
-// own, if any, and tiles of the other operands.
-func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, rows int) {
+// flashShared is the shared memory of a block with rows of its own and two tiles each of two other operands, of l and
+// of dot.
+func flashShared(d, rows, tile int) int { return flashPitch(d)*(rows+4*tile) + 4*4*tile }
+
+// startFlash begins a launch of blocks for `most` rows or keys of n each.
+func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, shared int) {
 	blocks := int(z.count) * ceilDiv(int(n), most)
 	if blocks == 0 {
 		return
@@ -64,27 +80,32 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 	if blocks > math.MaxInt32 {
 		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
 	}
-	shared := 0
-	if rows > 0 {
-		tiles := 4 * flashTileRows(int(z.d))                 // two of each of the other operands
-		shared = flashPitch(int(z.d))*(rows+tiles) + 4*tiles // with l and dot of two tiles
-	}
 	c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared)
 	structure(c, z)
 }
 
-// flashGrad computes l and dot of each row, then dq, then dk and dv.
-func (c *call) flashGrad(z *attention, d kernels.DType) {
-	rows := roundUp(int(z.t), flashPadded)
-	size := 4 * int(z.count) * rows
-	z.scratch = c.scratch(2 * size)
-	z.dot = z.scratch + uint64(size)
-	units := int(z.d) / 8
-	c.startFlash("dot_", d, z, uint32(rows), flashThreads/(units&-units), 0)
+// flashGrad computes l and dot of each row, then dq, then dk and dv; or all three at once.
+func (c *call) flashGrad(z *attention, dtype kernels.DType) {
+	d, rows := int(z.d), roundUp(int(z.t), flashPadded)
+	n, turns := int(z.count)*rows, int(min(z.t, z.s)) >= flashShort
+	words := 2*n + roundUp(n/flashTurn+1, 4)
+	if turns {
+		words += n * d
+	}
+	z.scratch = c.scratch(4 * words)
+	z.dot = z.scratch + uint64(4*n)
+	units := d / 8
+	c.startFlash("dot_", dtype, z, uint32(rows), flashThreads/(units&-units), 0)
 	most := 128
-	if z.d > 64 {
+	if d > 64 {
 		most = 64
 	}
-	c.startFlash("grad_rows_", d, z, z.t, most, 2*most)
-	c.startFlash("grad_keys_", d, z, z.s, most, 2*most)
+	if turns {
+		tile := flashTurnRows(d)
+		c.startFlash("grad_turns_", dtype, z, z.s, most, flashShared(d, 2*most, tile)+2*most*tile)
+		return
+	}
+	shared := flashShared(d, 2*most, flashTileRows(d))
+	c.startFlash("grad_rows_", dtype, z, z.t, most, shared)
+	c.startFlash("grad_keys_", dtype, z, z.s, most, shared)
 }

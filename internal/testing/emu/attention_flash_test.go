@@ -34,12 +34,12 @@ func TestFlashSchedules(t *testing.T) {
 	first := map[int][]uint16{}
 	number := 0
 	eachBuild(t, func(t *testing.T, d *Driver, _ *rand.Rand) {
-		c := number % 7
+		c := number % 8
 		number++
 		dtype := []kernels.DType{kernels.Float16, kernels.BFloat16}[c%2]
 		z := []attention{{t: 130, s: 150, d: 64, last: 20}, {t: 40, s: 200, d: 128, last: 200},
 			{t: 200, s: 70, d: 64, last: 70}, {t: 100, s: 100, d: 128}, {t: 140, s: 150, d: 32, last: 20},
-			{t: 130, s: 150, d: 96, last: 20}, {t: 140, s: 90, d: 80, last: 90}}[c]
+			{t: 130, s: 150, d: 96, last: 20}, {t: 140, s: 90, d: 80, last: 90}, {t: 260, s: 610, d: 80, last: 350}}[c]
 		got := flash(t, d, dtype, &z)
 		if first[c] == nil {
 			first[c] = got
@@ -70,9 +70,10 @@ func flash(t *testing.T, d *Driver, dtype kernels.DType, z *attention) (all []ui
 	}
 	numbers := func(n uint32) Ptr { return upload(t, d, make([]float32, n)) }
 	padded := (z.t + 63) / 64 * 64
+	words := padded + (padded/32+4)/4*4 + padded*z.d // dot, counters and sums
 	z.q, z.k, z.v, z.y, z.g = operand(z.t), operand(z.s), operand(z.s), operand(z.t), operand(z.t)
 	z.dq, z.dk, z.dv = operand(z.t), operand(z.s), operand(z.s)
-	z.m, z.r, z.dot, z.scratch = numbers(z.t), numbers(z.t), numbers(padded), numbers(padded)
+	z.m, z.r, z.dot, z.scratch = numbers(z.t), numbers(z.t), numbers(words), numbers(padded)
 	z.count, z.heads, z.e, z.scale = 1, 1, z.d, 0.125
 	units, pitch, tiles := z.d/8, 2*int(z.d), 4*64
 	switch z.d {
@@ -81,11 +82,10 @@ func flash(t *testing.T, d *Driver, dtype kernels.DType, z *attention) (all []ui
 	case 128:
 		tiles = 4 * 32
 	}
-	run := func(kind string, n, most uint32, rows int) {
+	run := func(kind string, n, most uint32, shared int) {
 		t.Helper()
 		f := function(t, d, fmt.Sprint("flash_", kind, z.d,
 			map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]))
-		shared := pitch*(rows+tiles) + 4*tiles
 		must(t, d.Call("cuFuncSetAttribute", f, 8, shared))
 		must(t, d.Launch(f, [3]uint32{(n + most - 1) / most, 1, 1}, [3]uint32{128, 1, 1}, shared, 0, *z))
 	}
@@ -93,15 +93,24 @@ func flash(t *testing.T, d *Driver, dtype kernels.DType, z *attention) (all []ui
 	if z.d > 64 {
 		most = 64
 	}
-	run("", z.t, 128, 128)
-	run("dot_", padded, 128/(units&-units), 0)
-	run("grad_rows_", z.t, most, 2*int(most))
-	run("grad_keys_", z.s, most, 2*int(most))
-	for _, x := range []struct {
-		heads
-		rows uint32
-	}{{z.y, z.t}, {z.dq, z.t}, {z.dk, z.s}, {z.dv, z.s}} {
-		all = append(all, download[uint16](t, d, x.data, int(x.rows*z.d))...)
+	results := func(h heads, rows uint32) {
+		all = append(all, download[uint16](t, d, h.data, int(rows*z.d))...)
 	}
+	own := 2 * int(most)
+	run("", z.t, 128, pitch*(128+tiles)+4*tiles)
+	run("dot_", padded, 128/(units&-units), 0)
+	run("grad_rows_", z.t, most, pitch*(own+tiles)+4*tiles)
+	run("grad_keys_", z.s, most, pitch*(own+tiles)+4*tiles)
+	results(z.y, z.t)
+	results(z.dq, z.t)
+	results(z.dk, z.s)
+	results(z.dv, z.s)
+	if z.d == 96 {
+		tiles = 4 * 32
+	}
+	run("grad_turns_", z.s, most, pitch*(own+tiles)+4*tiles+own*tiles/4)
+	results(z.dq, z.t)
+	results(z.dk, z.s)
+	results(z.dv, z.s)
 	return all
 }

@@ -61,6 +61,46 @@ var plants = []plant{
 		`number 0 of the launch at @a`, `
 	if (threadIdx.x == 0) y[0] = 1; //@a
 `},
+	{"blocks without release", `race between blocks: byte 0 of an allocation of 256, write at @b, and write by block ` +
+		`number 0 of the launch at @a`, `
+	if (blockIdx.x == 0) {
+		y[threadIdx.x] = 1; //@a
+		__syncthreads();
+		if (threadIdx.x == 0) signal((uint32_t*)x, 1);
+	} else {
+		if (threadIdx.x == 0) wait_acquire((uint32_t*)x, 1);
+		__syncthreads();
+		y[threadIdx.x] = 2; //@b
+	}
+`},
+	{"blocks without a barrier before the release", `race between blocks: byte \d+ of an allocation of 256, write at ` +
+		`@b, and write by block number 0 of the launch at @a`, `
+	if (blockIdx.x == 0) {
+		y[threadIdx.x] = 1; //@a
+		if (threadIdx.x == 0) store_release((uint32_t*)x, 1);
+	} else {
+		if (threadIdx.x == 0) wait_acquire((uint32_t*)x, 1);
+		__syncthreads();
+		y[threadIdx.x] = 2; //@b
+	}
+`},
+	{"blocks without a barrier behind the wait", `race between blocks: byte 4 of an allocation of 256, write at ` +
+		`@b, and write by block number 0 of the launch at @a`, `
+	if (blockIdx.x == 0) {
+		y[threadIdx.x] = 1; //@a
+		__syncthreads();
+		if (threadIdx.x == 0) store_release((uint32_t*)x, 1);
+	} else {
+		if (threadIdx.x == 0) wait_acquire((uint32_t*)x, 1);
+		y[threadIdx.x] = 2; //@b
+	}
+`},
+	{"blocks that wait for each other", `deadlock between blocks: block \(\d,0,0\) of plant\d+ waits at @a ` +
+		`for \d, found 0`, `
+	if (threadIdx.x == 0) wait_acquire((uint32_t*)x, blockIdx.x + 1); //@a
+	__syncthreads();
+	if (threadIdx.x == 0) store_release((uint32_t*)x, blockIdx.x);
+`},
 	{"an ordinary write beside an atomic", `race: byte 0 of an allocation of 256: write by thread (32 at @b is not ` +
 		`ordered with the write by thread 0 at @a|0 at @a is not ordered with the write by thread 32 at @b)`, `
 	if (threadIdx.x == 0) atomic_min((uint64_t*)y, 1); //@a
@@ -218,7 +258,7 @@ var firstOfHopper = slices.IndexFunc(plants, func(p plant) bool { return p.name 
 // planted is one source with all plants, and the lines of their markers.
 func planted() (text string, markers map[string]string) {
 	var b strings.Builder
-	b.WriteString("#include \"prim_atomic.cuh\"\n#include \"prim_hopper.cuh\"\n")
+	b.WriteString("#include \"prim_atomic.cuh\"\n#include \"prim_turns.cuh\"\n#include \"prim_hopper.cuh\"\n")
 	markers = map[string]string{}
 	for i, p := range plants {
 		line := 1 + strings.Count(b.String(), "\n")
@@ -310,6 +350,61 @@ func TestNoFalseAlarm(t *testing.T) {
 						}
 					}
 				}
+			}
+		}
+	}
+}
+
+// turns is a kernel whose blocks take turns, in the order of tickets or of their numbers.
+const turns = `#include "prim_turns.cuh"
+KERNEL(turns, 64, 1)(uint32_t* words, float* y, int tickets) {
+	SHARED(uint32_t, mine, [1]);
+	if (threadIdx.x == 0) {
+		mine[0] = tickets ? take_ticket(words + 1) : blockIdx.x;
+		wait_acquire(words, mine[0]);
+	}
+	__syncthreads();
+	const uint32_t turn = mine[0], i = (threadIdx.x + turn) % 64;
+	y[i] = __fadd_rn(__fmul_rn(y[i], 0.5f), (float)turn);
+	__syncthreads();
+	if (threadIdx.x == 0) store_release(words, turn + 1);
+}
+EXPORT(turns);
+`
+
+// TestTurns: blocks see what those before them wrote, in any schedule, and the checker knows. Blocks that wait for
+// others by their number find that some of these have not begun.
+func TestTurns(t *testing.T) {
+	const blocks = 20
+	want := float32(0)
+	for turn := range blocks {
+		want = want/2 + float32(turn)
+	}
+	for _, d := range []*Driver{plain, checkedDriver} {
+		module := compiled(t, fresh(t, d), "turns.cu", turns)
+		run := func(tickets int32, settings ...string) (Ptr, error) {
+			d := fresh(t, d, settings...)
+			words, y := upload(t, d, make([]uint32, 2)), upload(t, d, make([]float32, 64))
+			f, err := d.Function(module, "turns")
+			must(t, err)
+			must(t, d.Launch(f, [3]uint32{blocks, 1, 1}, [3]uint32{64, 1, 1}, 0, 0, words, y, tickets))
+			return y, d.Synchronize()
+		}
+		for seed := range 40 {
+			order, threads := []string{"fifo", "lifo", "random", "skewed"}[seed%4], fmt.Sprint(1+seed/4%3)
+			y, err := run(1, "order", order, "seed", fmt.Sprint(seed), "threads", threads)
+			must(t, err)
+			for i, got := range download[float32](t, d, y, 64) {
+				if got != want {
+					t.Fatalf("order %s, %s threads, seed %d: element %d is %v, want %v", order, threads, seed, i, got,
+						want)
+				}
+			}
+		}
+		for _, threads := range []string{"1", "3"} {
+			_, err := run(0, "order", "lifo", "threads", threads)
+			if err == nil || !strings.Contains(err.Error(), "deadlock between blocks: block (") {
+				t.Errorf("blocks by number, the last first: %v", err)
 			}
 		}
 	}

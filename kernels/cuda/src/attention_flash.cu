@@ -6,14 +6,16 @@
 //
 //	p = 2^(c s - l),  l = m log2(e) - log2(r)
 //
-// and the sums over a row, m and r among them, are taken tile after tile. No sum depends on which block runs first: the
-// gradient has one kernel for dq, whose blocks own rows, and one for dk and dv, whose blocks own keys.
+// and the sums over a row, m and r among them, are taken tile after tile. No sum depends on which block runs first. The
+// gradient of short sequences has one kernel for dq, whose blocks own rows, and one for dk and dv, whose blocks own
+// keys: 7 products. That of others has 5: the blocks that own keys add to dq one after another, see Turns.
 //
 // A block has 4 warps. Each owns a strip of 16 M rows (or keys), which it multiplies by tiles of 64 keys (or rows) that
 // the block copies to shared memory, one tile ahead. Tiles of 128 elements have 32, so that a multiprocessor has room
 // for two blocks. Rows of operands are contiguous, at multiples of 16 bytes. With a
 // causal mask, scores that are hidden from all rows of a strip are skipped; p and ds of other hidden ones are 0.
 #include "attention.cuh"
+#include "prim_turns.cuh"
 #include "z_lane.cuh"
 
 namespace {
@@ -26,6 +28,8 @@ constexpr float kLog2E = 0x1.715476p+0f;
 DEV float infinity() { return __uint_as_float(0x7f800000); }
 
 template <int D> constexpr int kTileRows = D == 128 ? 32 : 64;  // rows of a tile of the other operands
+template <int D> constexpr int kTurnRows = D > 80 ? 32 : 64;    // the same where blocks take turns
+constexpr int kTurn = 32;                                       // rows for each counter of turns
 
 // Units of 8 rows, which ldmatrix reads at once, must be in different banks. If a row has a power of two of them, they
 // are permuted (swizzled); otherwise rows have a unit more than they need, which makes their distance odd.
@@ -64,10 +68,10 @@ template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matr
 }
 
 // copy_two_tiles copies the tiles from a row on of two operands of n rows to one stage.
-template <int D, class T>
+template <int D, int ROWS, class T>
 DEV void copy_two_tiles(uint32_t stage, const Matrix<T>& a, const Matrix<T>& b, uint32_t row, uint32_t n) {
-  copy_tile<D, kTileRows<D>>(stage, a.from(row, 0), n - row);
-  copy_tile<D, kTileRows<D>>(stage + kTileRows<D> * kPitch<D>, b.from(row, 0), n - row);
+  copy_tile<D, ROWS>(stage, a.from(row, 0), n - row);
+  copy_tile<D, ROWS>(stage + ROWS * kPitch<D>, b.from(row, 0), n - row);
 }
 
 // LaneOffsets has the offset of a lane's unit among the first 16 rows and 2 units of a tile, as ldmatrix takes them,
@@ -201,10 +205,10 @@ DEV void put(const Matrix<T>& to, uint32_t exist, const Products<M, D / 8>& c, c
 // Block is the work of a block: `size` rows or keys from `from` on, of matrix i. Blocks count those of a matrix first.
 struct Block {
   uint32_t i, from, size;
-  DEV_METHOD Block(uint32_t n, uint32_t most, bool last_first) {
+  DEV_METHOD Block(uint32_t block, uint32_t n, uint32_t most, bool last_first) {
     const uint32_t blocks = (n + most - 1) / most;
-    i = blockIdx.x / blocks;
-    from = blockIdx.x - i * blocks;
+    i = block / blocks;
+    from = block - i * blocks;
     if (last_first) from = blocks - 1 - from;
     from *= most;
     size = minimum(most, n - from);
@@ -223,7 +227,7 @@ template <class T, int D, int M> struct RowStrip {
   const uint32_t ring, strip, first, last, visible;  // strip is the first row in the block, `first` in the matrix
   const Matrix<const T> k, v;
   DEV_METHOD RowStrip(const Attention<float>& z, uint32_t ring)
-      : z(z), w(z.t, 64 * M, true), ring(ring), strip(threadIdx.x / 32 * (16 * M)), first(w.from + strip),
+      : z(z), w(blockIdx.x, z.t, 64 * M, true), ring(ring), strip(threadIdx.x / 32 * (16 * M)), first(w.from + strip),
         last(first + 16 * M - 1), visible(visible_keys(z, w.from + w.size - 1)), k(matrix<const T>(z, z.k, w.i, 0)),
         v(matrix<const T>(z, z.v, w.i, 0)) {}
 
@@ -232,7 +236,7 @@ template <class T, int D, int M> struct RowStrip {
     copy_tile<D, 64 * M>(tile, matrix<const T>(z, operand, w.i, w.from), w.size);
   }
   DEV_METHOD void copy_keys(uint32_t key) const {
-    if (key < visible) copy_two_tiles<D>(ring + key / kTileRows<D> % 2 * (2 * kTile), k, v, key, z.s);
+    if (key < visible) copy_two_tiles<D, kTileRows<D>>(ring + key / kTileRows<D> % 2 * (2 * kTile), k, v, key, z.s);
     cp_async_commit();
   }
 
@@ -355,6 +359,20 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
 // padded is the number of rows of dot and l: T rounded up to whole tiles of any size.
 DEV uint32_t padded(uint32_t t) { return (t + kPadded - 1) / kPadded * kPadded; }
 
+// Turns are what blocks of keys share that add to dq one after another: sums [rows, D] of each head and a counter for
+// every 32 rows behind l and dot, all of whose rows are padded. The block of the last keys that a row sees comes first,
+// that of key 0 last. It began in time if blocks take their work in the order in which they run: so none waits for one
+// that has not begun. With a causal mask those of the last keys have the fewest rows, and nobody waits at first.
+struct Turns {
+  uint32_t* counters;  // turns that are over; then one more, of blocks that have taken work
+  float* sums;
+  DEV_METHOD Turns(const Attention<float>& z) {
+    const uint64_t rows = z.count * padded(z.t);
+    counters = reinterpret_cast<uint32_t*>(z.dot + rows);
+    sums = z.dot + rows + (rows / kTurn + 4) / 4 * 4;
+  }
+};
+
 // dot = sum(g*y), which is sum(dp*p), and l of each row, in scratch. Rows that only fill a tile have an infinite l,
 // which makes their p 0.
 template <class T, int D> DEV void dots(const Attention<float>& z) {
@@ -382,6 +400,8 @@ template <class T, int D> DEV void dots(const Attention<float>& z) {
   for (int h = 1; h < kAcross; h *= 2) sum = __fadd_rn(sum, shuffle_xor(sum, h));
   if (unit) return;
   const uint64_t from = (uint64_t)i * z.t + row;
+  if (at % kTurn == 0) Turns(z).counters[at / kTurn] = 0;
+  if (at == 0) Turns(z).counters[z.count * rows / kTurn] = 0;
   z.dot[at] = sum;
   z.scratch[at] = exists ? __fmul_rn(__fsub_rn(z.m[from], f32_log(z.r[from])), kLog2E) : infinity();
 }
@@ -426,92 +446,199 @@ template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
   rows.store(z.dq, dq, scale, shared);
 }
 
-// dk and dv. Shared memory is k and v [64 M, D] and two stages of q and g [64, D] with l and dot [64]. Products are
+// KeyGradients is the work of a block on dk and dv of 64 M keys, and on dq if blocks take turns. Shared memory is k and
+// v [64 M, D], two stages of q and g [ROWS, D] with l and dot [ROWS], and ds [64 M, ROWS] if they do. Products are
 // transposed, [keys rows], so that p and ds are left operands as they come.
-template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
-  constexpr int N = 4, kTile = kTileRows<D> * kPitch<D>, kValueBytes = 4 * kTileRows<D>,
-                kStage = 2 * (kTile + kValueBytes), kOwn = 64 * M * kPitch<D>;
-  SHARED_DYNAMIC(shared);
-  const Block w(z.s, 64 * M, false);
+template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
+  static constexpr int N = 4, kKeys = 64 * M, kTile = ROWS * kPitch<D>, kValueBytes = 4 * ROWS,
+                       kStage = 2 * (kTile + kValueBytes), kRing = 2 * kKeys * kPitch<D>, kDs = kRing + 2 * kStage;
+  const Attention<float>& z;
+  unsigned char* const shared;
+  const Block w;
   const LaneOffsets<D> lane;
-  const uint32_t k_tile = shared_address(shared), v_tile = k_tile + kOwn, ring = v_tile + kOwn;
-  const uint32_t strip = threadIdx.x / 32 * (16 * M), first = w.from + strip, last = first + 16 * M - 1;
-  const uint32_t from = hidden_rows(z, w.from) / kTileRows<D> * kTileRows<D>;
-  const Matrix<const T> q = matrix<const T>(z, z.q, w.i, 0), g = matrix<const T>(z, z.g, w.i, 0);
-  const uint64_t values = (uint64_t)w.i * padded(z.t);
-  const auto copy_rows = [&](uint32_t row) {
-    const uint32_t stage = ring + row / kTileRows<D> % 2 * kStage;
+  const uint32_t k_tile, strip, first, last;  // strip is the first key in the block, `first` in the matrix
+  const uint64_t values;                      // where l and dot of the matrix are
+  Products<M, D / 8> dk, dv;
+  DEV_METHOD KeyGradients(const Attention<float>& z, unsigned char* shared, uint32_t block)
+      : z(z), shared(shared), w(block, z.s, kKeys, TURNS), k_tile(shared_address(shared)),
+        strip(threadIdx.x / 32 * (16 * M)), first(w.from + strip), last(first + 16 * M - 1),
+        values((uint64_t)w.i * padded(z.t)) {}
+
+  DEV_METHOD void copy_rows(uint32_t row) const {
+    const uint32_t stage = k_tile + kRing + row / ROWS % 2 * kStage;
     if (row < z.t) {
-      copy_two_tiles<D>(stage, q, g, row, z.t);
-      constexpr int kCopies = kTileRows<D> / 4;
-      if (threadIdx.x < 2 * kCopies)
+      copy_two_tiles<D, ROWS>(stage, matrix<const T>(z, z.q, w.i, 0), matrix<const T>(z, z.g, w.i, 0), row, z.t);
+      if (threadIdx.x < ROWS / 2)
         cp_async<16>(stage + 2 * kTile + threadIdx.x * 16,
-                     (threadIdx.x < kCopies ? z.scratch : z.dot) + values + row + threadIdx.x % kCopies * 4, 16);
+                     (threadIdx.x < ROWS / 4 ? z.scratch : z.dot) + values + row + threadIdx.x % (ROWS / 4) * 4, 16);
     }
     cp_async_commit();
-  };
-  copy_tile<D, 64 * M>(k_tile, matrix<const T>(z, z.k, w.i, w.from), w.size);
-  copy_tile<D, 64 * M>(v_tile, matrix<const T>(z, z.v, w.i, w.from), w.size);
-  copy_rows(from);
-
-  const float c = __fmul_rn(z.scale, kLog2E);
-  const Strip<D, M, false> k(lane, k_tile + strip * kPitch<D>), v(lane, v_tile + strip * kPitch<D>);
-  Products<M, D / 8> dk, dv;
-  clear<M, D / 8>(dk);
-  clear<M, D / 8>(dv);
-
-#pragma unroll 1
-  for (uint32_t row = from; row < z.t; row += kTileRows<D>) {
-    cp_async_wait<0>();
-    __syncthreads();
-    copy_rows(row + kTileRows<D>);
-#pragma unroll 1
-    for (uint32_t half = 0; half < kTileRows<D>; half += 8 * N) {
-      if (visible_keys(z, row + half + 8 * N - 1) <= first) continue;
-      const uint32_t stage = row / kTileRows<D> % 2 * kStage, q_tile = ring + stage + half * kPitch<D>;
-      const unsigned char* const l = shared + 2 * kOwn + stage + 2 * kTile + half * 4;
-      Products<M, N> s;
-      multiply_rows<T>(s, k, lane, q_tile);
-      mma_done();
-      each_with_column<M, N>(
-          l, [&](int i, int j, int e, float l) { s[i][j][e] = exp2_fast(__fmaf_rn(s[i][j][e], c, -l)); });
-      if (visible_keys(z, row + half) <= last)
-        unrolled<M, N, 4>([&](int i, int j, int e) {
-          if (visible_keys(z, row + half + column_of(j, e)) <= first + row_of(i, e)) s[i][j][e] = 0.f;
-        });
-      Left<M, N> p;
-      round<T, M, N>(p, s);
-      add_product<T, D>(dv, p, lane, q_tile + kTile);
-      multiply_rows<T>(s, v, lane, q_tile + kTile);
-      mma_done();
-      each_with_column<M, N>(l + kValueBytes, [&](int i, int j, int e, float dot) {
-        s[i][j][e] = __fmul_rn(rounded<T>(p, i, j, e), __fsub_rn(s[i][j][e], dot));
-      });
-      round<T, M, N>(p, s);
-      add_product<T, D>(dk, p, lane, q_tile);
-    }
   }
-  cp_async_wait<0>();
-  __syncthreads();  // where all rows are skipped, k and v arrive only now
-  mma_done();
-  float scale[M][2], one[M][2];
-  unrolled<M, 2>([&](int i, int h) {
-    scale[i][h] = z.scale;
-    one[i][h] = 1.f;
-  });
-  put<T, D, M>(matrix<T>(z, z.dk, w.i, first), existing(w.size, strip), dk, scale, shared + strip * kPitch<D>);
-  put<T, D, M>(matrix<T>(z, z.dv, w.i, first), existing(w.size, strip), dv, one,
-               shared + kOwn + strip * kPitch<D>);
+
+  // put_ds writes ds of the warp's keys and 8 N rows to shared memory.
+  DEV_METHOD void put_ds(const Left<M, N>& ds, uint32_t row) const {
+    unrolled<M, N / 2, 4>([&](int i, int k, int e) {
+      store<uint32_t>(shared + kDs + unit_at<ROWS>(strip + row_of(i, e % 2 * 2), row / kUnit + 2 * k + e / 2) +
+                          threadIdx.x % 4 * 4, ds[i][k][e]);
+    });
+  }
+
+  // add_rows adds the 8 N rows from `row` of the tile on, which is `from` in the matrix, to dk and dv.
+  DEV_METHOD void add_rows(uint32_t from, uint32_t row) {
+    Left<M, N> p;
+    if (visible_keys(z, from + row + 8 * N - 1) <= first) {
+      unrolled<M, N / 2, 4>([&](int i, int k, int e) { p[i][k][e] = 0; });
+      if (TURNS) put_ds(p, row);
+      return;
+    }
+    const uint32_t stage = kRing + from / ROWS % 2 * kStage, q_tile = k_tile + stage + row * kPitch<D>;
+    const unsigned char* const l = shared + stage + 2 * kTile + row * 4;
+    const Strip<D, M, false> k(lane, k_tile + strip * kPitch<D>), v(lane, k_tile + (kKeys + strip) * kPitch<D>);
+    Products<M, N> s;
+    multiply_rows<T>(s, k, lane, q_tile);
+    mma_done();
+    each_with_column<M, N>(
+        l, [&](int i, int j, int e, float l) { s[i][j][e] = exp2_fast(__fmaf_rn(s[i][j][e], scale_log2(), -l)); });
+    if (visible_keys(z, from + row) <= last)
+      unrolled<M, N, 4>([&](int i, int j, int e) {
+        if (visible_keys(z, from + row + column_of(j, e)) <= first + row_of(i, e)) s[i][j][e] = 0.f;
+      });
+    round<T, M, N>(p, s);
+    add_product<T, D>(dv, p, lane, q_tile + kTile);
+    multiply_rows<T>(s, v, lane, q_tile + kTile);
+    mma_done();
+    each_with_column<M, N>(l + kValueBytes, [&](int i, int j, int e, float dot) {
+      s[i][j][e] = __fmul_rn(rounded<T>(p, i, j, e), __fsub_rn(s[i][j][e], dot));
+    });
+    round<T, M, N>(p, s);
+    if (TURNS) put_ds(p, row);
+    add_product<T, D>(dk, p, lane, q_tile);
+  }
+  DEV_METHOD float scale_log2() const { return __fmul_rn(z.scale, kLog2E); }
+
+  // A warp makes 16 rows of dq of a tile, or with fewer than 64 rows a part of their columns.
+  static constexpr int kParts = 64 / ROWS, kColumns = D / kParts;
+
+  // multiply_ds sets dq = dsᵀ k.
+  DEV_METHOD void multiply_ds(Products<1, kColumns / 8>& dq, uint32_t group, uint32_t column) const {
+    clear<1, kColumns / 8>(dq);
+    const uint32_t ds = pairs_on<ROWS>(k_tile + kDs + LaneOffsets<ROWS>().units_first, group),
+                   k = k_tile + lane.rows_first;
+#pragma unroll 2
+    for (int i = 0; i < 4 * M; i++) {
+      uint32_t u[4];
+      ldmatrix_transposed(u, ds + i * (16 * kPitch<ROWS>));
+#pragma unroll
+      for (int j = 0; j < kColumns / 16; j++) {
+        uint32_t v[4];
+        ldmatrix_transposed(v, pairs_on<D>(k + i * (16 * kPitch<D>), column / 16 + j));
+        mma(T{}, dq[0][2 * j], u, v[0], v[1]);
+        mma(T{}, dq[0][2 * j + 1], u, v[2], v[3]);
+      }
+    }
+    mma_done();
+  }
+
+  // take_turn adds what the keys give to dq of the tile's rows, after the blocks of later keys. The block of key 0
+  // writes dq.
+  DEV_METHOD void take_turn(uint32_t from) const {
+    const uint32_t group = threadIdx.x / 32 / kParts, column = threadIdx.x / 32 % kParts * kColumns;
+    Products<1, kColumns / 8> dq;
+    multiply_ds(dq, group, column);
+    const Turns turns(z);
+    const uint32_t turn = (visible_keys(z, from + ROWS - 1) - 1) / kKeys - w.from / kKeys;
+    if (turn && threadIdx.x == 0) wait_acquire(turns.counters + (values + from) / kTurn, turn);
+    __syncthreads();
+    float* const sums = turns.sums + (values + from) * D + threadIdx.x * 4;
+    if (turn)
+#pragma unroll
+      for (int j = 0; j < kColumns / 8; j++) {
+        const float4 sum = load<float4>(sums + j * (4 * kThreads));
+        dq[0][j][0] = __fadd_rn(sum.x, dq[0][j][0]);
+        dq[0][j][1] = __fadd_rn(sum.y, dq[0][j][1]);
+        dq[0][j][2] = __fadd_rn(sum.z, dq[0][j][2]);
+        dq[0][j][3] = __fadd_rn(sum.w, dq[0][j][3]);
+      }
+    if (w.from) {
+#pragma unroll
+      for (int j = 0; j < kColumns / 8; j++)
+        store<float4>(sums + j * (4 * kThreads), {dq[0][j][0], dq[0][j][1], dq[0][j][2], dq[0][j][3]});
+      return;
+    }
+    const Matrix<T> to = matrix<T>(z, z.dq, w.i, from + group * 16);
+    const uint32_t exist = existing(z.t - from, group * 16);
+    unrolled<kColumns / 8, 2>([&](int j, int h) {
+      if (row_of(0, 2 * h) < exist)
+        store<uint32_t>(to.data + row_of(0, 2 * h) * to.row + column + column_of(j, 0),
+                        pack(T{}, __fmul_rn(dq[0][j][2 * h], z.scale), __fmul_rn(dq[0][j][2 * h + 1], z.scale)));
+    });
+  }
+
+  // end_turn lets the next block add to the rows, once all threads have.
+  DEV_METHOD void end_turn(uint32_t from) const {
+    const uint32_t turn = (visible_keys(z, from + ROWS - 1) - 1) / kKeys - w.from / kKeys;
+    if (w.from && threadIdx.x == 0) store_release(Turns(z).counters + (values + from) / kTurn, turn + 1);
+  }
+
+  DEV_METHOD void run() {
+    const uint32_t from = hidden_rows(z, w.from) / ROWS * ROWS;
+    copy_tile<D, kKeys>(k_tile, matrix<const T>(z, z.k, w.i, w.from), w.size);
+    copy_tile<D, kKeys>(k_tile + kKeys * kPitch<D>, matrix<const T>(z, z.v, w.i, w.from), w.size);
+    copy_rows(from);
+    clear<M, D / 8>(dk);
+    clear<M, D / 8>(dv);
+#pragma unroll 1
+    for (uint32_t row = from; row < z.t; row += ROWS) {
+      cp_async_wait<0>();
+      __syncthreads();
+      if (TURNS && row > from) end_turn(row - ROWS);
+      copy_rows(row + ROWS);
+#pragma unroll 1
+      for (uint32_t part = 0; part < ROWS; part += 8 * N) add_rows(row, part);
+      if (TURNS) {
+        __syncthreads();
+        take_turn(row);
+      }
+    }
+    cp_async_wait<0>();
+    __syncthreads();  // where all rows are skipped, k and v arrive only now
+    if (TURNS && from < z.t) end_turn((z.t - 1) / ROWS * ROWS);
+    mma_done();
+    float scale[M][2], one[M][2];
+    unrolled<M, 2>([&](int i, int h) {
+      scale[i][h] = z.scale;
+      one[i][h] = 1.f;
+    });
+    unsigned char* const to = shared + strip * kPitch<D>;
+    put<T, D, M>(matrix<T>(z, z.dk, w.i, first), existing(w.size, strip), dk, scale, to);
+    put<T, D, M>(matrix<T>(z, z.dv, w.i, first), existing(w.size, strip), dv, one, to + kKeys * kPitch<D>);
+  }
+};
+
+template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
+  SHARED_DYNAMIC(shared);
+  KeyGradients<T, D, M, kTileRows<D>, false>(z, shared, blockIdx.x).run();
+}
+
+template <class T, int D, int M> DEV void grad_turns(const Attention<float>& z) {
+  SHARED_DYNAMIC(shared);
+  if (threadIdx.x == 0)
+    store<uint32_t>(shared, take_ticket(Turns(z).counters + z.count * padded(z.t) / kTurn));
+  __syncthreads();
+  const uint32_t block = load<uint32_t>(shared);
+  __syncthreads();
+  KeyGradients<T, D, M, kTurnRows<D>, true>(z, shared, block).run();
 }
 
 }  // namespace
 
 // Strips have 16 M rows and take 8 N keys at a time, those of gradients 16 GRAD_M rows.
-#define FLASH(name, T, D, M, N, GRAD_M)                                                        \
-  ENTRY(flash_##name, kThreads, 2, (Attention<float> z), forward<T, D, M, N>(z))               \
-  ENTRY(flash_dot_##name, kThreads, 8, (Attention<float> z), dots<T, D>(z))                    \
-  ENTRY(flash_grad_rows_##name, kThreads, 2, (Attention<float> z), grad_rows<T, D, GRAD_M>(z)) \
-  ENTRY(flash_grad_keys_##name, kThreads, 2, (Attention<float> z), grad_keys<T, D, GRAD_M>(z))
+#define FLASH(name, T, D, M, N, GRAD_M)                                                          \
+  ENTRY(flash_##name, kThreads, 2, (Attention<float> z), forward<T, D, M, N>(z))                 \
+  ENTRY(flash_dot_##name, kThreads, 8, (Attention<float> z), dots<T, D>(z))                      \
+  ENTRY(flash_grad_rows_##name, kThreads, 2, (Attention<float> z), grad_rows<T, D, GRAD_M>(z))   \
+  ENTRY(flash_grad_keys_##name, kThreads, 2, (Attention<float> z), grad_keys<T, D, GRAD_M>(z))   \
+  ENTRY(flash_grad_turns_##name, kThreads, 2, (Attention<float> z), grad_turns<T, D, GRAD_M>(z))
 
 FLASH(32_f16, f16, 32, 2, 8, 2)
 FLASH(32_bf16, bf16, 32, 2, 8, 2)

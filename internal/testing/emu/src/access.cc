@@ -19,15 +19,17 @@ void store(void* p, const void* value, size_t bytes, Site at) {
 
 namespace {
 
-void check_atomic(const void* p, size_t bytes, Site at) {
+void check_atomic(const void* p, size_t bytes, Site at, bool write = true) {
   if (!checked) return;
   const Fiber& me = *block->current;
-  Access access{p, bytes, true, (int)me.number, me.clock, location_of(at)};
+  Access access{p, bytes, write, (int)me.number, me.clock, location_of(at)};
   access.atomic = true;
   check(access);
 }
 
 }  // namespace
+
+void check_word(const uint32_t* p, bool write, Site at) { check_atomic(p, sizeof *p, at, write); }
 
 uint32_t atomic_add(uint32_t* p, uint32_t value, Site at) {
   check_atomic(p, sizeof *p, at);

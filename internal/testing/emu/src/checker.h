@@ -46,6 +46,13 @@ struct Access {
 void check(const Access& access);
 void check_thread(const Fiber& fiber, const void* p, size_t bytes, bool write, Site at);
 
+void check_word(const uint32_t* p, bool write, Site at);  // atomically
+
+// A thread that acquires a word knows what happened before the word was released, and the threads of its block know it
+// when they know of this.
+void release(Fiber& fiber, const uint32_t* word);
+void acquire(Fiber& fiber, const uint32_t* word);
+
 // mark changes the state of bytes: allocated and written, or not. A byte that is not allocated is not written.
 void mark_allocated(const void* p, size_t bytes, bool allocated);
 void mark_written(const void* p, size_t bytes);

@@ -81,6 +81,10 @@ uint32_t atomic_add(uint32_t* p, uint32_t value, EMU_AT);
 float atomic_add(float* p, float value, EMU_AT);
 void atomic_min(uint64_t* p, uint64_t value, EMU_AT);
 void atomic_store(uint32_t* p, uint32_t value, EMU_AT);
+
+// Blocks that wait for blocks: store_release tells what its thread knows to those that wait_acquire the value.
+void store_release(uint32_t* p, uint32_t value, EMU_AT);
+void wait_acquire(const uint32_t* p, uint32_t value, EMU_AT);
 [[noreturn]] void trap(EMU_AT);
 
 // Tensor cores. Accumulators hold NaN until they are delivered: at mma_done and wgmma_wait.

@@ -1,11 +1,7 @@
-// Launches: the blocks of a grid, one after another on each thread of the host.
+// Launches: how a block begins, and how a fault ends it.
 #include "checker.h"
-#include "statistics.h"
-#include <atomic>
 #include <cstdarg>
 #include <cstdio>
-#include <mutex>
-#include <thread>
 
 namespace emu {
 
@@ -64,10 +60,14 @@ void start_fibers(Block& b) {
   }
 }
 
-void run_block(Block& b, u64 number) {
+}  // namespace
+
+void begin(Block& b, u64 number) {
+  block = &b;
   b.index = {(unsigned)(number % b.grid.x), (unsigned)(number / b.grid.x % b.grid.y),
              (unsigned)(number / b.grid.x / b.grid.y)};
   b.living = b.threads;
+  b.polling.clear();
   b.head = b.waiting = 0;
   b.current = nullptr;
   b.random = (settings.seed + 1) * 0x9e3779b97f4a7c15 ^ (number + 1) * 0xd1b54a32d192ed03;
@@ -80,19 +80,16 @@ void run_block(Block& b, u64 number) {
   if (checked) start_block();
   start_warps(b);
   start_fibers(b);
-  yield_to_next();
-  b.current = nullptr;
-  if (checked && settings.count) collect(*b.kernel);
 }
 
-// prepared is the block of a host thread. Its stacks are reused by later launches.
-Block& prepared(int worker, const Kernel& kernel, const Shape& shape, void** parameters) {
+// The stacks of a block are reused by later launches.
+Block& prepared(int window, const Kernel& kernel, const Shape& shape, void** parameters) {
   static Block* cache[kWindows];
-  if (!cache[worker]) {
-    cache[worker] = new Block();
-    cache[worker]->shared_top = kSharedEnd;
+  if (!cache[window]) {
+    cache[window] = new Block();
+    cache[window]->shared_top = kSharedEnd;
   }
-  Block& b = *cache[worker];
+  Block& b = *cache[window];
   b.threads = (int)(shape.block.x * shape.block.y * shape.block.z);
   while ((int)b.fibers.size() < b.threads) {
     b.fibers.emplace_back();
@@ -105,40 +102,9 @@ Block& prepared(int worker, const Kernel& kernel, const Shape& shape, void** par
   b.warps.resize((b.threads + 31) / 32);
   b.priority.resize(b.warps.size());
   b.ready.resize(b.threads);
-  b.window = arena + worker * kWindow;
+  b.window = arena + window * kWindow;
   b.dynamic = shape.dynamic;
   return b;
-}
-
-}  // namespace
-
-Report run(const Kernel& kernel, const Shape& shape, void** parameters) {
-  static std::mutex one_at_a_time;
-  std::lock_guard<std::mutex> hold(one_at_a_time);
-  if (checked) start_launch();
-  const u64 total = (u64)shape.grid.x * shape.grid.y * shape.grid.z;
-  std::atomic<u64> next{0};
-  std::mutex report_lock;
-  Report report;
-  auto work = [&](int worker) {
-    Block& b = prepared(worker, kernel, shape, parameters);
-    block = &b;
-    for (u64 i; (i = next++) < total;) {
-      run_block(b, i);
-      if (b.report.kind == Fault::none) continue;
-      std::lock_guard<std::mutex> hold(report_lock);
-      if (report.kind == Fault::none) report = b.report;
-      next = total;
-    }
-    block = nullptr;
-  };
-  // The shadow memory of the checker is for one thread.
-  const int workers = checked ? 1 : (int)std::min<u64>(settings.threads, total);
-  std::vector<std::thread> helpers;
-  for (int w = 1; w < workers; w++) helpers.emplace_back(work, w);
-  work(0);
-  for (auto& h : helpers) h.join();
-  return report;
 }
 
 }  // namespace emu

@@ -1,6 +1,8 @@
 // runtime.h: the state of a running block, and what the files of the emulator offer each other.
 #pragma once
 #include "emu.h"
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -48,7 +50,7 @@ struct Report {
 // fault ends the launch that is running.
 [[noreturn]] void fault(Fault kind, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// ---- launches (launch.cc) ----------------------------------------------------------------------------
+// ---- launches (launch.cc, grid.cc) ----------------------------------------------------------------------------
 
 struct Shape {
   dim3 grid, block;
@@ -138,6 +140,8 @@ struct Fiber : Thread {
   const char* waits_in;  // why it is blocked, and where
   Site waits_at;
   bool timed = false;    // it continues when all others are blocked
+  const u32* word;       // it continues when another block has stored `value` there
+  u32 value;
 
   std::vector<Copy> copies;
   u64 copy_group;
@@ -199,6 +203,15 @@ struct MBarrier {
   bool known;      // and whether a fence of that thread has told the asynchronous proxy
 };
 
+// Knowledge is what happened before in other blocks: their clocks, by their numbers. Learnt is what a thread knew at a
+// time of its clock; later entries of a thread include earlier ones.
+using Knowledge = std::map<u32, Clock>;
+struct Learnt {
+  int thread;
+  u32 time;
+  std::shared_ptr<const Knowledge> all;
+};
+
 struct Block : Launch {
   const Kernel* kernel;
   void** parameters;
@@ -209,6 +222,7 @@ struct Block : Launch {
   // the scheduler's
   std::vector<int> ready;  // a ring
   size_t head, waiting;
+  std::vector<int> polling;  // threads that wait for other blocks
   std::vector<u32> priority;  // of warps, for the skewed order
   Fiber* current;
   void* launcher;  // the stack pointer of the function that started the block
@@ -225,13 +239,19 @@ struct Block : Launch {
   u64 nanoseconds;  // the clock, which stands still while any thread can run
   std::vector<BoxCopy> loads;  // in flight
 
+  std::vector<Learnt> learnt;
   u32 sequence;            // number of the block, over all launches
   std::vector<u32> times;  // of the asynchronous agents
 };
 
 extern __thread Block* block;  // null outside kernels
 
-u64 random_number();                   // of this block
+// prepared is one of the kWindows blocks that can be under way, begin starts it as block `number` of the grid.
+Block& prepared(int window, const Kernel& kernel, const Shape& shape, void** parameters);
+void begin(Block& b, u64 number);
+
+u64 random_number(u64& state);
+inline u64 random_number() { return random_number(block->random); }
 void switch_to(Fiber* to);             // null: back to the function that started the block
 void prepare(Fiber& fiber);            // to enter the kernel
 void make_stack(Fiber& fiber);

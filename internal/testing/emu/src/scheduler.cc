@@ -5,8 +5,7 @@
 
 namespace emu {
 
-u64 random_number() {  // xorshift64 (Marsaglia 2003)
-  u64& x = block->random;
+u64 random_number(u64& x) {  // xorshift64 (Marsaglia 2003)
   x ^= x << 13;
   x ^= x >> 7;
   x ^= x << 17;
@@ -83,11 +82,11 @@ void advance_time() {
 
 void yield_to_next() {
   Fiber* to = next();
-  if (!to) {
+  if (!to && block->polling.empty()) {
     advance_time();
     to = next();
+    if (!to) deadlock();
   }
-  if (!to) deadlock();
   if (to != block->current) switch_to(to);
 }
 
