@@ -483,12 +483,13 @@ func hasNegativeZero(x []float32) bool {
 }
 
 // packCost and putCost are about what it costs, in multiply-adds, to pack an element of what is read, and to take one
-// of the result to its place.
-const packCost, putCost = 12, 24
+// of the result to its place. Two pieces make a vector at the cost of a row of splitRows.
+const packCost, putCost, splitRows = 12, 24, 12
 
-// runs tells how a product reads its columns: packed, in runs of neighbours that are read in place, each by vectors of
-// its own, which have some columns too many, or wide, in place as well: with columns that are whole rows of what is
-// read, the elements between those of the result, too.
+// runs tells how a product reads its columns: packed; in runs that are read in place, each by vectors of its own, the
+// last of which may have lanes too many: rows of the result, or all of an image, of which vectors take pieces of two
+// rows; or wide, in place as well: with columns that are whole rows of what is read, the elements between those of the
+// result, too.
 func (u *unfolding[T]) runs(p *part[T], contiguous bool) (run int, wide bool) {
 	lanes, spatial, terms := matmul.Lanes[T](), u.spatial(), u.channels*len(p.taps)
 	if lanes == 0 || terms == 0 || spatial[2] != 1 && p.size[2] > 1 || len(p.taps) == 1 && !matmul.InPlace[T](u.m) {
@@ -507,6 +508,12 @@ func (u *unfolding[T]) runs(p *part[T], contiguous bool) (run int, wide bool) {
 	inRuns, inRows := u.m*terms*((run+lanes-1)/lanes*lanes-run)*width/run, u.m*terms*(pitch-width)+put
 	if p.step[2] != 1 {
 		inRuns += put
+	}
+	if plane := kernels.Count(p.size[:]); contiguous && run < plane && matmul.Splits[T](plane, run) {
+		empty, split := (plane+lanes-1)/lanes*lanes-plane, plane*min(run, 2*lanes)/run
+		if cost := u.m * terms * (empty + split/splitRows) * width / plane; cost < inRuns {
+			run, inRuns = plane, cost
+		}
 	}
 	if !u.inPlace && !u.split && pitch > width && inRows < min(least, inRuns) {
 		return 0, matmul.InPlace[T](u.m)

@@ -35,14 +35,12 @@ type tileKernel struct {
 	set           isa
 	rows, vectors int
 
-	panelsLeft   operand.Mem
-	a, b, c      reg.GPVirtual
-	aStep, bStep reg.GPVirtual
-	aRows        []operand.Mem
-	ldc          reg.GPVirtual
-	sums         [][]reg.VecVirtual
-	rowOfB       []reg.VecVirtual
-	element      reg.VecVirtual
+	panelsLeft     operand.Mem
+	a, b, c, aStep reg.GPVirtual
+	aRows          []operand.Mem
+	sums           [][]reg.VecVirtual
+	rowOfB         []reg.VecVirtual
+	element        reg.VecVirtual
 }
 
 func microKernel(g *build.Context, set isa, rows, vectors int) {
@@ -112,10 +110,11 @@ func (t *tileKernel) begin() {
 	t.Pragma("noescape")
 	t.Attributes(build.NOSPLIT)
 	t.SignatureExpr("func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, " +
-		"bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)")
+		"bApart int, bSplit *int, bStrip int, " +
+		"c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)")
 	t.panelsLeft = t.AllocLocal(8)
 	t.a, t.b, t.c = t.GP64(), t.GP64(), t.GP64()
-	t.aStep, t.bStep = t.stride("aCol"), t.stride("bRow")
+	t.aStep = t.stride("aCol")
 	t.aRows = rowAddress(t.Context, t.rows, t.a, t.stride("aRow"))
 }
 
@@ -123,7 +122,7 @@ func (t *tileKernel) begin() {
 func (t *tileKernel) prefetch() {
 	t.Comment("Ask for the tile of C while the sums are computed.")
 	t.MOVQ(t.arg("c"), t.c)
-	t.ldc = t.stride("ldc")
+	ldc := t.stride("ldc")
 	last := t.set.bytes() - 4
 	at := operand.Mem{Base: t.c, Disp: last}
 	if t.vectors > 1 {
@@ -135,7 +134,7 @@ func (t *tileKernel) prefetch() {
 			t.PREFETCHT0(at)
 		}
 		if r < t.rows-1 {
-			t.ADDQ(t.ldc, t.c)
+			t.ADDQ(ldc, t.c)
 		}
 	}
 }
@@ -157,16 +156,18 @@ func (t *tileKernel) clear() {
 	t.element = t.set.vector(t.Context)
 }
 
-// product adds up the products of all k. The rows of B are a stride apart or, if there is a table of offsets, there.
+// product adds up the products of all k. The rows of B are a stride apart or, if there is a table of offsets, there,
+// with AVX-512 in two pieces each if so told.
 func (t *tileKernel) product() {
 	t.MOVQ(t.arg("a"), t.a)
 	t.MOVQ(t.arg("b"), t.b)
 	k, offsets := t.load("k"), t.load("bRows")
 	t.TESTQ(offsets, offsets)
 	t.JNE(operand.LabelRef("unfolded"))
+	bStep := t.stride("bRow")
 	t.loop("", k, func() {
-		t.step(func(v int) operand.Mem { return operand.Mem{Base: t.b, Disp: v * t.set.bytes()} })
-		t.ADDQ(t.bStep, t.b)
+		t.step(func(v int) operand.Mem { return operand.Mem{Base: t.b, Disp: v * t.set.bytes()} }, nil)
+		t.ADDQ(bStep, t.b)
 	})
 	t.JMP(operand.LabelRef("done"))
 	t.Label("unfolded")
@@ -176,10 +177,36 @@ func (t *tileKernel) product() {
 		t.LEAQ(operand.Mem{Base: t.b, Index: second, Scale: 4}, second)
 		from = append(from, second)
 	}
-	t.loop("Unfolded", k, func() {
+	vector := func(from []reg.GPVirtual) func(v int) operand.Mem {
+		return func(v int) operand.Mem { return operand.Mem{Base: from[v], Index: offset, Scale: 4} }
+	}
+	next := func() {
 		t.MOVQ(operand.Mem{Base: offsets}, offset)
 		t.ADDQ(operand.U8(8), offsets)
-		t.step(func(v int) operand.Mem { return operand.Mem{Base: from[v], Index: offset, Scale: 4} })
+	}
+	if t.set.lanes == 16 {
+		t.MOVQ(t.arg("bSplit"), offset)
+		t.TESTQ(offset, offset)
+		t.JE(operand.LabelRef("whole"))
+		var masks []operand.Op
+		var pieces []reg.GPVirtual
+		for v := range t.vectors {
+			mask, piece := t.K(), t.GP64()
+			t.KMOVW(operand.Mem{Base: offset, Disp: 16 + 8*v}, mask)
+			t.MOVQ(operand.Mem{Base: offset, Disp: 8 * v}, piece)
+			t.LEAQ(operand.Mem{Base: t.b, Index: piece, Scale: 4}, piece)
+			masks, pieces = append(masks, mask), append(pieces, piece)
+		}
+		t.loop("Split", k, func() {
+			next()
+			t.step(vector(from), func(v int) { t.VMOVUPS(vector(pieces)(v), masks[v], t.rowOfB[v]) })
+		})
+		t.JMP(operand.LabelRef("done"))
+		t.Label("whole")
+	}
+	t.loop("Unfolded", k, func() {
+		next()
+		t.step(vector(from), nil)
 	})
 	t.Label("done")
 }
@@ -207,10 +234,14 @@ func (t *tileKernel) loop(suffix string, k reg.GPVirtual, step func()) {
 	t.JNE(operand.LabelRef("step" + suffix))
 }
 
-// step adds the products of one k, for which b tells where the vectors of the row of B are.
-func (t *tileKernel) step(b func(v int) operand.Mem) {
+// step adds the products of one k, for which b tells where the vectors of the row of B are, and more loads the rest of
+// these, if it is not nil.
+func (t *tileKernel) step(b func(v int) operand.Mem, more func(v int)) {
 	for v := range t.rowOfB {
 		t.VMOVUPS(b(v), t.rowOfB[v])
+		if more != nil {
+			more(v)
+		}
 	}
 	for r := range t.rows {
 		t.VBROADCASTSS(t.aRows[r], t.element)
@@ -232,7 +263,7 @@ func (t *tileKernel) output(label string, add, store func(r, v int, at operand.M
 
 func (t *tileKernel) tile(access func(r, v int, at operand.Mem)) {
 	t.MOVQ(t.arg("c"), t.c)
-	at := []operand.Mem{{Base: t.c}}
+	ldc, at := t.stride("ldc"), []operand.Mem{{Base: t.c}}
 	if t.vectors > 1 {
 		at = append(at, operand.Mem{Base: t.c, Index: t.load("cApart"), Scale: 4})
 	}
@@ -241,7 +272,7 @@ func (t *tileKernel) tile(access func(r, v int, at operand.Mem)) {
 			access(r, v, at[v])
 		}
 		if r < t.rows-1 {
-			t.ADDQ(t.ldc, t.c)
+			t.ADDQ(ldc, t.c)
 		}
 	}
 }

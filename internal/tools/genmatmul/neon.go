@@ -40,7 +40,8 @@ func neonKernel(f *neon.File, rows, vectors int) {
 	name := fmt.Sprintf("tile%dx%dNEON", rows, t.width())
 	doc := fmt.Sprintf("computes panels of %d rows of C over strips of %d columns, see tileFunc.", rows, t.width())
 	f.Func(name, doc, "func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, "+
-		"bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)",
+		"bRows *int, bApart int, bSplit *int, bStrip int, "+
+		"c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)",
 		4*rows*t.width())
 	for _, p := range [][2]string{{"a", "R11"}, {"b", "R13"}, {"c", "R12"}} {
 		f.Ins("MOVD %s, %s", f.Argument(p[0]), p[1])

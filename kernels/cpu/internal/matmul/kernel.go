@@ -10,9 +10,10 @@ package matmul
 // bRows is not nil. A strip is a vector or two. The second one begins cApart columns behind the first one in C, and
 // bApart in B if there is bRows. Strips are adjacent in C. When cols or cols2, the columns of these vectors, are less
 // than the vectors have, there is one strip, of which B must still have the full vectors. If add is false, C is
-// overwritten.
-type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int,
-	c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+// overwritten. With bRows and if bSplit is not nil, the vectors of the one strip are in two pieces: of vector v lanes i
+// with bit i in bSplit[2+v] are b[bRows[p]+bSplit[v]+i]. Tiers with assembly.splits know that.
+type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int,
+	bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // correlateFunc goes on with two vectors of chains, for a number of taps t and k terms, at least one:
 //
@@ -25,6 +26,7 @@ type assembly struct {
 	rows   int        // most rows of a micro-kernel
 	wide   []tileFunc // micro-kernels of one strip's width by number of rows
 	narrow []tileFunc // micro-kernels of half that width
+	splits bool       // they take vectors of B in two pieces
 
 	correlate []correlateFunc // by the number of taps
 

@@ -70,6 +70,10 @@ func TestUnfoldReadsInside(t *testing.T) {
 			runs.Run = width
 			runs.Result.Push(n, 1)
 			Unfold(m, a, runs, c, n, false, nil)
+			if Splits[float32](n, width) {
+				runs.Run = n
+				Unfold(m, a, runs, c, n, false, nil)
+			}
 		}
 	}
 }

@@ -18,7 +18,10 @@ type panel struct {
 }
 
 // An unfoldedStrip is a strip of an unfolded B, of one vector or two.
-type unfoldedStrip [2]stripVector
+type unfoldedStrip struct {
+	vectors [2]stripVector
+	split   [4]int // see tileFunc; from where the first vector begins
+}
 
 // A stripVector is some columns of a strip.
 type stripVector struct {
@@ -28,9 +31,19 @@ type stripVector struct {
 	c       int // where it is in a row of C
 }
 
+// pieces is what micro-kernels take, nil if no vector is in two pieces.
+func (s *unfoldedStrip) pieces() *int {
+	if s.split[2]|s.split[3] == 0 {
+		return nil
+	}
+	return &s.split[0]
+}
+
 // follows reports whether one call of a micro-kernel takes two strips.
 func (s *unfoldedStrip) follows(before *unfoldedStrip, lanes int) bool {
-	return s[0].follows(&before[1], lanes) && s[1].follows(&s[0], lanes) && before[1].follows(&before[0], lanes)
+	v, w := &s.vectors, &before.vectors
+	return s.pieces() == nil && before.pieces() == nil &&
+		v[0].follows(&w[1], lanes) && v[1].follows(&v[0], lanes) && w[1].follows(&w[0], lanes)
 }
 
 // follows reports whether two full vectors are neighbours, in memory and in C.
@@ -102,11 +115,11 @@ func (p *product) findStrips(b *panel) {
 	inPlace := InPlace[float32](p.m)
 	for j := b.j0; j < b.j1; j += 2 * lanes {
 		n := min(2*lanes, b.j1-j)
-		s := unfoldedStrip{{j, min(n, lanes), -1, j}, {j + lanes, max(0, n-lanes), -1, j + lanes}}
+		s := [2]stripVector{{j, min(n, lanes), -1, j}, {j + lanes, max(0, n-lanes), -1, j + lanes}}
 		if at := columns.Cursor(j); inPlace && n == 2*lanes && at.Neighbours(n) {
 			s[0].data, s[1].data = at.Offset, at.Offset+lanes
 		}
-		b.strips = append(b.strips, s)
+		b.strips = append(b.strips, unfoldedStrip{vectors: s})
 	}
 }
 
@@ -122,57 +135,78 @@ func (p *product) virtual(n int) int {
 func (p *product) findRuns(b *panel) {
 	u, lanes := p.unfolded, p.tier.lanes
 	each := divideUp(u.Run, lanes) // vectors of a run
-	first := b.j0 / lanes / each * u.Run
-	from, to := u.Columns.Cursor(first), u.Result.Cursor(first)
+	first := b.j0 / lanes
+	begin := first/each*u.Run + first%each*lanes
+	from, to := u.Columns.Cursor(begin), u.Result.Cursor(begin)
 	b.segments = b.segments[:0]
-	for j := b.j0 / lanes; j < b.j1/lanes; j++ {
+	for j := first; j < b.j1/lanes; j++ {
 		x := j % each * lanes
-		v := stripVector{j/each*u.Run + x, min(lanes, u.Run-x), from.Offset + x, to.Offset + x}
-		beyond := p.lastRow+v.data+lanes > len(u.Data)
-		if beyond {
+		v := stripVector{j/each*u.Run + x, min(lanes, u.Run-x), from.Offset, to.Offset}
+		second, mask := 0, 0
+		for i := 0; i < v.columns; {
+			if i > 0 {
+				second, mask = from.Offset-i, lanesFrom(i, lanes)
+			}
+			n := v.columns - i
+			if u.Columns.Rank > 0 {
+				n = min(n, from.Run())
+				from.Skip(n)
+			}
+			i += n
+		}
+		if u.Result.Rank > 0 {
+			to.Skip(v.columns)
+		}
+		if p.lastRow+v.data+lanes > len(u.Data) {
 			v.data = -1
 		}
-		last := len(b.strips) - 1
-		switch {
-		case last < 0 || b.strips[last][1].columns > 0:
-			b.strips = append(b.strips, unfoldedStrip{v})
-		case beyond || b.strips[last][0].data < 0: // both are packed
-			v.data, b.strips[last][0].data = -1, -1
-			fallthrough
-		default:
-			b.strips[last][1] = v
-		}
+		b.addVector(v, second, mask)
 		if last := len(b.segments) - 1; last >= 0 && b.segments[last][1] == v.c {
 			b.segments[last][1] += v.columns
 		} else {
 			b.segments = append(b.segments, [2]int{v.c, v.c + v.columns})
 		}
-		if j%each == each-1 {
-			from.Skip(u.Run)
-			to.Skip(u.Run)
-		}
 	}
+}
+
+// lanesFrom are the bits of lanes from the given one on.
+func lanesFrom(i, lanes int) int { return 1<<lanes - 1<<i }
+
+// addVector adds a vector to the strips, of which the lanes in mask begin at second. Both of a strip are packed, or
+// none.
+func (b *panel) addVector(v stripVector, second, mask int) {
+	last := len(b.strips) - 1
+	if last < 0 || b.strips[last].vectors[1].columns > 0 {
+		b.strips = append(b.strips, unfoldedStrip{vectors: [2]stripVector{v}, split: [4]int{second - v.data, 0, mask}})
+		return
+	}
+	s := &b.strips[last]
+	s.split[1], s.split[3] = second-s.vectors[0].data, mask
+	if v.data < 0 || s.vectors[0].data < 0 {
+		v.data, s.vectors[0].data = -1, -1
+	}
+	s.vectors[1] = v
 }
 
 // packUnfolded packs the other strips of one chunk. The padding of vectors has any values.
 func (p *product) packUnfolded(b *panel, dst []float32, k0, kc int) {
 	u, width := p.unfolded, p.tier.width()
 	for s, at := range b.strips {
-		if at[0].data >= 0 {
+		if at.vectors[0].data >= 0 {
 			continue
 		}
-		first := u.Columns.Offset(at[0].column)
+		first := u.Columns.Offset(at.vectors[0].column)
 		if u.Run == 0 {
-			if pieces, count := p.pieces(at[0].column, at[0].columns+at[1].columns); count > 0 {
+			if pieces, count := p.pieces(at.vectors[0].column, at.vectors[0].columns+at.vectors[1].columns); count > 0 {
 				_ = dst[((s+1)*kc-1)*width+pieces[2*count-1]+p.tier.lanes-1] // what the last vector reaches
 				p.tier.copyPieces(&dst[s*kc*width], &u.Data[first], &u.Rows[k0], kc, &pieces[0], count)
 				continue
 			}
 		}
 		var columns [maxWidth]int
-		for v := range at {
-			of := u.Columns.Cursor(at[v].column)
-			for x := range at[v].columns {
+		for v := range at.vectors {
+			of := u.Columns.Cursor(at.vectors[v].column)
+			for x := range at.vectors[v].columns {
 				columns[v*p.tier.lanes+x] = of.Offset - first
 				of.Next()
 			}

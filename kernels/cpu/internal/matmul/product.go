@@ -207,23 +207,24 @@ func (m MatrixOf[T]) from(row int) MatrixOf[T] {
 // the following panels of A, which are panelStride elements apart.
 func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panelStride int) {
 	c, lanes, width := p.c[i*p.ldc:], p.tier.lanes, p.tier.width()
-	run := func(b []float32, bRow int, bRows *int, bApart, bStrip int, c []float32, cApart, strips, cols, cols2 int) {
+	run := func(b []float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c []float32,
+		cApart, strips, cols, cols2 int) {
 		tile := p.tier.wide[rows]
 		if cols2 == 0 {
 			tile = p.tier.narrow[rows]
 		}
-		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bRows, bApart, bStrip,
+		tile(kc, &a.Data[0], a.RowStride, a.ColStride, panelStride, &b[0], bRow, bRows, bApart, bSplit, bStrip,
 			&c[0], p.ldc, cApart, panelRows*p.ldc, panels, strips, cols, cols2, p.add || k0 > 0)
 	}
 	if p.unfolded == nil {
 		full, rest := (b.j1-b.j0)/width, (b.j1-b.j0)%width
 		if full > 0 {
 			strips, bRow, bStrip := p.strip(b, 0, k0, kc)
-			run(strips, bRow, nil, 0, bStrip, c[b.j0:], lanes, full, lanes, lanes)
+			run(strips, bRow, nil, 0, nil, bStrip, c[b.j0:], lanes, full, lanes, lanes)
 		}
 		if rest > 0 {
 			strip, bRow, _ := p.strip(b, full, k0, kc)
-			run(strip, bRow, nil, 0, 0, c[b.j1-rest:], lanes, 1, min(rest, lanes), max(0, rest-lanes))
+			run(strip, bRow, nil, 0, nil, 0, c[b.j1-rest:], lanes, 1, min(rest, lanes), max(0, rest-lanes))
 		}
 		return
 	}
@@ -232,13 +233,13 @@ func (p *product) doTiles(b *panel, i, k0, kc, rows, panels int, a Matrix, panel
 		for s+count < len(b.strips) && b.strips[s+count].follows(&b.strips[s+count-1], lanes) {
 			count++
 		}
-		apart := at[1].c - at[0].c
-		if at[0].data >= 0 {
-			run(p.unfolded.Data[at[0].data:], 0, &p.unfolded.Rows[k0], at[1].data-at[0].data, width,
-				c[at[0].c:], apart, count, at[0].columns, at[1].columns)
+		first, second := &at.vectors[0], &at.vectors[1]
+		if first.data >= 0 {
+			run(p.unfolded.Data[first.data:], 0, &p.unfolded.Rows[k0], second.data-first.data, at.pieces(), width,
+				c[first.c:], second.c-first.c, count, first.columns, second.columns)
 			continue
 		}
 		strips, bRow, bStrip := p.strip(b, s, k0, kc)
-		run(strips, bRow, nil, 0, bStrip, c[at[0].c:], apart, count, at[0].columns, at[1].columns)
+		run(strips, bRow, nil, 0, nil, bStrip, c[first.c:], second.c-first.c, count, first.columns, second.columns)
 	}
 }

@@ -20,9 +20,9 @@ type UnfoldedOf[T float32 | float64] struct {
 	// the chunks of terms end, if these have not 256 each: some are left out, such as those that are known to be zero.
 	LeftColumns, Chunks []int
 
-	// Run is not 0 if the columns are runs of so many neighbours in memory that are read where they are, whatever the
-	// number of rows, in vectors of their own; see [Lanes]. In each row of C, column j is then at Result.Offset(j), and
-	// those of a run are neighbours there, too. There is at least one term.
+	// Run is not 0 if the columns are read where they are, in runs of so many, whatever the number of rows, in vectors
+	// of their own; see [Lanes]. In each row of C, column j is then at Result.Offset(j), and those of a run are
+	// neighbours. In Data they are, too, or so many at a time that [Splits] holds. There is at least one term.
 	Run    int
 	Result kernels.Dims
 }
@@ -58,9 +58,8 @@ func Unfold[T float32 | float64](m int, a MatrixOf[T], b UnfoldedOf[T], c []T, l
 	if m <= 0 || n <= 0 {
 		return
 	}
-	if b.Run > 0 && (k == 0 || Lanes[T]() == 0 || n%b.Run != 0 || b.Result.Len() != n) {
-		panic(fmt.Sprintf("matmul: %d terms of %d columns in runs of %d, of which the result has %d", k, n, b.Run,
-			b.Result.Len()))
+	if b.Run > 0 {
+		b.checkRuns(k, n)
 	}
 	last := b.check(m, k, n, a, len(c), ldc)
 	if tier := current(); tier != nil && k > 0 {
@@ -87,12 +86,37 @@ func Lanes[T float32 | float64]() int {
 	return 0
 }
 
+// Splits reports whether runs of columns may be in pieces of so many neighbours in memory each: where vectors are read
+// in two pieces, and none has more.
+func Splits[T float32 | float64](run, piece int) bool {
+	lanes := Lanes[T]()
+	for x := 0; x < run && lanes > 0 && current().splits; x += lanes {
+		if (min(x+lanes, run)-1)/piece > x/piece+1 {
+			return false
+		}
+	}
+	return lanes > 0 && current().splits
+}
+
 // InPlace reports whether a product with m rows reads columns of an unfolded operand where they are, if they are
 // neighbours in memory. Others are packed, which pays where many rows read them.
 func InPlace[T float32 | float64](m int) bool {
 	var t T
 	_, single := any(t).(float32)
 	return single && current() != nil && m < packRows
+}
+
+// checkRuns panics unless n columns of k terms are runs.
+func (b *UnfoldedOf[T]) checkRuns(k, n int) {
+	piece := 1
+	if last := b.Columns.Rank - 1; last >= 0 && b.Columns.Strides[last] == 1 {
+		piece = b.Columns.Shape[last]
+	}
+	if k == 0 || Lanes[T]() == 0 || n%b.Run != 0 || b.Result.Len() != n ||
+		piece%b.Run != 0 && (b.Run%piece != 0 || !Splits[T](b.Run, piece)) {
+		panic(fmt.Sprintf("matmul: %d terms of %d columns in runs of %d, pieces of %d; the result has %d", k, n, b.Run,
+			piece, b.Result.Len()))
+	}
 }
 
 // check panics unless every element that a product touches exists. It returns the largest of the rows.
@@ -232,8 +256,8 @@ func Chains(dst, a, data []float32, rows []int) {
 	width, lanes, tile := tier.width(), tier.lanes, tier.wide[1]
 	full := len(dst) / width
 	run := func(j, strips, cols, cols2 int) {
-		tile(len(a), &a[0], 0, 1, 0, &data[j], 0, &rows[0], lanes, width, &dst[j], 0, lanes, 0, 1, strips, cols, cols2,
-			false)
+		tile(len(a), &a[0], 0, 1, 0, &data[j], 0, &rows[0], lanes, nil, width,
+			&dst[j], 0, lanes, 0, 1, strips, cols, cols2, false)
 	}
 	if full > 0 {
 		run(0, full, lanes, lanes)

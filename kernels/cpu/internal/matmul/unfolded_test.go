@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
@@ -75,7 +76,13 @@ func TestUnfold(t *testing.T) {
 			})
 		}
 	}
+	if slices.Contains(tiers(), vec.AVX512) && split.Load() == 0 {
+		t.Error("no runs were in pieces")
+	}
 }
+
+// split counts the products of testRuns whose runs are in pieces.
+var split atomic.Int64
 
 // testRuns has columns read in runs, and put where runs are apart or neighbours.
 func testRuns(t *testing.T, apart bool, m int, a Matrix, b UnfoldedOf[float32], shape []int, want []float32) {
@@ -84,6 +91,12 @@ func testRuns(t *testing.T, apart bool, m int, a Matrix, b UnfoldedOf[float32], 
 	strides := []int{shape[1] * shape[2], shape[2], 1}
 	if apart {
 		strides = []int{shape[1]*(shape[2]+3) + 5, shape[2] + 3, 1}
+	}
+	if whole := shape[1] * shape[2]; !apart && Splits[float32](whole, shape[2]) {
+		b.Run = whole
+		if strides[0]++; shape[0] > 1 {
+			split.Add(1)
+		}
 	}
 	b.Result.PushAll(shape, strides)
 	wide := b.Result.Offset(n-1) + 1

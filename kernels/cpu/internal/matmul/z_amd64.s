@@ -2,47 +2,372 @@
 
 #include "textflag.h"
 
-// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
-	SHLQ $0x02, DX
 	MOVQ aRow+16(FP), CX
 	SHLQ $0x02, CX
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), BX
-	SHLQ       $0x02, BX
-	MOVQ       cApart+96(FP), BX
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), DX
+	SHLQ       $0x02, DX
+	MOVQ       cApart+104(FP), DX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(BX*4)
+	PREFETCHT0 60(CX)(DX*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
+	MOVQ       a+8(FP), CX
+	MOVQ       b+40(FP), DX
+	MOVQ       k+0(FP), BX
+	MOVQ       bRows+56(FP), SI
+	TESTQ      SI, SI
+	JNE        unfolded
+	MOVQ       bRow+48(FP), SI
+	SHLQ       $0x02, SI
+	TESTQ      BX, BX
+	JE         done
+
+step:
+	VMOVUPS      (DX), Z2
+	VMOVUPS      64(DX), Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         AX, CX
+	ADDQ         SI, DX
+	DECQ         BX
+	JNE          step
+	JMP          done
+
+unfolded:
+	MOVQ  bApart+64(FP), R8
+	LEAQ  (DX)(R8*4), R8
+	MOVQ  bSplit+72(FP), DI
+	TESTQ DI, DI
+	JE    whole
+	KMOVW 16(DI), K1
+	MOVQ  (DI), R9
+	LEAQ  (DX)(R9*4), R9
+	KMOVW 24(DI), K2
+	MOVQ  8(DI), R10
+	LEAQ  (DX)(R10*4), R10
+	TESTQ BX, BX
+	JE    done
+
+stepSplit:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (DX)(DI*4), Z2
+	VMOVUPS      (R9)(DI*4), K1, Z2
+	VMOVUPS      (R8)(DI*4), Z3
+	VMOVUPS      (R10)(DI*4), K2, Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         AX, CX
+	DECQ         BX
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ BX, BX
+	JE    done
+
+stepUnfolded:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (DX)(DI*4), Z2
+	VMOVUPS      (R8)(DI*4), Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         AX, CX
+	DECQ         BX
+	JNE          stepUnfolded
+
+done:
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), DX
+	CMPQ   CX, $0x10
+	JNE    narrow
+	CMPQ   DX, $0x10
+	JNE    narrow
+	CMPB   add+152(FP), $0x00
+	JE     store
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), DX
+	SHLQ   $0x02, DX
+	MOVQ   cApart+104(FP), DX
+	VADDPS (CX), Z0, Z0
+	VADDPS (CX)(DX*4), Z1, Z1
+
+store:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    cApart+104(FP), DX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, (CX)(DX*4)
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+112(FP), DX
+	SHLQ $0x02, DX
+	ADDQ CX, a+8(FP)
+	ADDQ DX, c+88(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+120(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+120(FP), DX
+	SUBQ  $0x00000080, DX
+	SUBQ  DX, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+128(FP)
+	JNE   strip
+	VZEROUPPER
+	RET
+
+narrow:
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), DX
+
+	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, BX
+	SHLQ  CL, BX
+	DECQ  BX
+	KMOVW BX, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      DX, CX
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K2
+	CMPB      add+152(FP), $0x00
+	JE        storeNarrow
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), DX
+	SHLQ      $0x02, DX
+	MOVQ      cApart+104(FP), DX
+	VMOVUPS.Z (CX), K1, Z4
+	VADDPS    Z4, Z0, Z0
+	VMOVUPS.Z (CX)(DX*4), K2, Z4
+	VADDPS    Z4, Z1, Z1
+
+storeNarrow:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DX
+	SHLQ    $0x02, DX
+	MOVQ    cApart+104(FP), DX
+	VMOVUPS Z0, K1, (CX)
+	VMOVUPS Z1, K2, (CX)(DX*4)
+	JMP     next
+
+// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-153
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ aRow+16(FP), CX
+	SHLQ $0x02, CX
+
+strip:
+	MOVQ panels+120(FP), CX
+	MOVQ CX, (SP)
+
+panel:
+	// Ask for the tile of C while the sums are computed.
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), DX
+	SHLQ       $0x02, DX
+	PREFETCHT0 (CX)
+	VPXORD     Z0, Z0, Z0
+	MOVQ       a+8(FP), CX
+	MOVQ       b+40(FP), DX
+	MOVQ       k+0(FP), BX
+	MOVQ       bRows+56(FP), SI
+	TESTQ      SI, SI
+	JNE        unfolded
+	MOVQ       bRow+48(FP), SI
+	SHLQ       $0x02, SI
+	TESTQ      BX, BX
+	JE         done
+
+step:
+	VMOVUPS      (DX), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         AX, CX
+	ADDQ         SI, DX
+	DECQ         BX
+	JNE          step
+	JMP          done
+
+unfolded:
+	MOVQ  bSplit+72(FP), DI
+	TESTQ DI, DI
+	JE    whole
+	KMOVW 16(DI), K1
+	MOVQ  (DI), R8
+	LEAQ  (DX)(R8*4), R8
+	TESTQ BX, BX
+	JE    done
+
+stepSplit:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (DX)(DI*4), Z1
+	VMOVUPS      (R8)(DI*4), K1, Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         AX, CX
+	DECQ         BX
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ BX, BX
+	JE    done
+
+stepUnfolded:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (DX)(DI*4), Z1
+	VBROADCASTSS (CX), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	ADDQ         AX, CX
+	DECQ         BX
+	JNE          stepUnfolded
+
+done:
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), DX
+	CMPQ   CX, $0x10
+	JNE    narrow
+	CMPB   add+152(FP), $0x00
+	JE     store
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), DX
+	SHLQ   $0x02, DX
+	VADDPS (CX), Z0, Z0
+
+store:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DX
+	SHLQ    $0x02, DX
+	VMOVUPS Z0, (CX)
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+112(FP), DX
+	SHLQ $0x02, DX
+	ADDQ CX, a+8(FP)
+	ADDQ DX, c+88(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+120(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+120(FP), DX
+	SUBQ  $0x00000040, DX
+	SUBQ  DX, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+128(FP)
+	JNE   strip
+	VZEROUPPER
+	RET
+
+narrow:
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), DX
+
+	// Masks of the columns: one bit for each.
+	MOVQ      $0x00000001, DX
+	SHLQ      CL, DX
+	DECQ      DX
+	KMOVW     DX, K1
+	CMPB      add+152(FP), $0x00
+	JE        storeNarrow
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), DX
+	SHLQ      $0x02, DX
+	VMOVUPS.Z (CX), K1, Z2
+	VADDPS    Z2, Z0, Z0
+
+storeNarrow:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DX
+	SHLQ    $0x02, DX
+	VMOVUPS Z0, K1, (CX)
+	JMP     next
+
+// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-153
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ aRow+16(FP), DX
+	SHLQ $0x02, DX
+
+strip:
+	MOVQ panels+120(FP), CX
+	MOVQ CX, (SP)
+
+panel:
+	// Ask for the tile of C while the sums are computed.
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       cApart+104(FP), SI
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(SI*4)
+	ADDQ       BX, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(SI*4)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), BX
 	MOVQ       k+0(FP), SI
 	MOVQ       bRows+56(FP), DI
 	TESTQ      DI, DI
 	JNE        unfolded
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
 	TESTQ      SI, SI
 	JE         done
 
 step:
-	VMOVUPS      (BX), Z2
-	VMOVUPS      64(BX), Z3
-	VBROADCASTSS (CX), Z4
-	VFMADD231PS  Z2, Z4, Z0
-	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS      (BX), Z4
+	VMOVUPS      64(BX), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(DX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         AX, CX
-	ADDQ         DX, BX
+	ADDQ         DI, BX
 	DECQ         SI
 	JNE          step
 	JMP          done
@@ -50,68 +375,112 @@ step:
 unfolded:
 	MOVQ  bApart+64(FP), R9
 	LEAQ  (BX)(R9*4), R9
+	MOVQ  bSplit+72(FP), R8
+	TESTQ R8, R8
+	JE    whole
+	KMOVW 16(R8), K1
+	MOVQ  (R8), R10
+	LEAQ  (BX)(R10*4), R10
+	KMOVW 24(R8), K2
+	MOVQ  8(R8), R11
+	LEAQ  (BX)(R11*4), R11
+	TESTQ SI, SI
+	JE    done
+
+stepSplit:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z4
+	VMOVUPS      (R10)(R8*4), K1, Z4
+	VMOVUPS      (R9)(R8*4), Z5
+	VMOVUPS      (R11)(R8*4), K2, Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(DX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         AX, CX
+	DECQ         SI
+	JNE          stepSplit
+	JMP          done
+
+whole:
 	TESTQ SI, SI
 	JE    done
 
 stepUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (BX)(R8*4), Z2
-	VMOVUPS      (R9)(R8*4), Z3
-	VBROADCASTSS (CX), Z4
-	VFMADD231PS  Z2, Z4, Z0
-	VFMADD231PS  Z3, Z4, Z1
+	VMOVUPS      (BX)(R8*4), Z4
+	VMOVUPS      (R9)(R8*4), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(DX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         AX, CX
 	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), BX
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), BX
 	CMPQ   CX, $0x10
 	JNE    narrow
 	CMPQ   BX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), BX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   cApart+104(FP), SI
 	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(BX*4), Z1, Z1
+	VADDPS (CX)(SI*4), Z1, Z1
+	ADDQ   BX, CX
+	VADDPS (CX), Z2, Z2
+	VADDPS (CX)(SI*4), Z3, Z3
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), BX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    cApart+104(FP), SI
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(BX*4)
+	VMOVUPS Z1, (CX)(SI*4)
+	ADDQ    BX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, (CX)(SI*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), BX
+	MOVQ cPanel+112(FP), BX
 	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ BX, c+80(FP)
+	ADDQ BX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), BX
+	IMULQ panels+120(FP), BX
 	SUBQ  $0x00000080, BX
-	SUBQ  BX, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  BX, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), BX
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), BX
 
 	// Masks of the columns: one bit for each.
 	MOVQ  $0x00000001, SI
@@ -125,454 +494,220 @@ narrow:
 	SHLQ      CL, BX
 	DECQ      BX
 	KMOVW     BX, K2
-	CMPB      add+144(FP), $0x00
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), BX
-	VMOVUPS.Z (CX), K1, Z4
-	VADDPS    Z4, Z0, Z0
-	VMOVUPS.Z (CX)(BX*4), K2, Z4
-	VADDPS    Z4, Z1, Z1
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), BX
+	SHLQ      $0x02, BX
+	MOVQ      cApart+104(FP), SI
+	VMOVUPS.Z (CX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	VMOVUPS.Z (CX)(SI*4), K2, Z6
+	VADDPS    Z6, Z1, Z1
+	ADDQ      BX, CX
+	VMOVUPS.Z (CX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+	VMOVUPS.Z (CX)(SI*4), K2, Z6
+	VADDPS    Z6, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), BX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    cApart+104(FP), SI
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(BX*4)
+	VMOVUPS Z1, K2, (CX)(SI*4)
+	ADDQ    BX, CX
+	VMOVUPS Z2, K1, (CX)
+	VMOVUPS Z3, K2, (CX)(SI*4)
 	JMP     next
 
-// func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile1x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), CX
-	SHLQ $0x02, CX
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), BX
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), BX
 	SHLQ       $0x02, BX
 	PREFETCHT0 (CX)
+	ADDQ       BX, CX
+	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
 	MOVQ       a+8(FP), CX
 	MOVQ       b+40(FP), BX
 	MOVQ       k+0(FP), SI
 	MOVQ       bRows+56(FP), DI
 	TESTQ      DI, DI
 	JNE        unfolded
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
 	TESTQ      SI, SI
 	JE         done
 
 step:
-	VMOVUPS      (BX), Z1
-	VBROADCASTSS (CX), Z2
-	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (BX), Z2
+	VBROADCASTSS (CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (CX)(DX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         AX, CX
-	ADDQ         DX, BX
+	ADDQ         DI, BX
 	DECQ         SI
 	JNE          step
 	JMP          done
 
 unfolded:
+	MOVQ  bSplit+72(FP), R8
+	TESTQ R8, R8
+	JE    whole
+	KMOVW 16(R8), K1
+	MOVQ  (R8), R9
+	LEAQ  (BX)(R9*4), R9
+	TESTQ SI, SI
+	JE    done
+
+stepSplit:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z2
+	VMOVUPS      (R9)(R8*4), K1, Z2
+	VBROADCASTSS (CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (CX)(DX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
+	ADDQ         AX, CX
+	DECQ         SI
+	JNE          stepSplit
+	JMP          done
+
+whole:
 	TESTQ SI, SI
 	JE    done
 
 stepUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (BX)(R8*4), Z1
-	VBROADCASTSS (CX), Z2
-	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS      (BX)(R8*4), Z2
+	VBROADCASTSS (CX), Z3
+	VFMADD231PS  Z2, Z3, Z0
+	VBROADCASTSS (CX)(DX*1), Z3
+	VFMADD231PS  Z2, Z3, Z1
 	ADDQ         AX, CX
 	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), BX
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), BX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), BX
+	SHLQ   $0x02, BX
 	VADDPS (CX), Z0, Z0
+	ADDQ   BX, CX
+	VADDPS (CX), Z1, Z1
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
 	VMOVUPS Z0, (CX)
+	ADDQ    BX, CX
+	VMOVUPS Z1, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), BX
+	MOVQ cPanel+112(FP), BX
 	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ BX, c+80(FP)
+	ADDQ BX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), BX
+	IMULQ panels+120(FP), BX
 	SUBQ  $0x00000040, BX
-	SUBQ  BX, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  BX, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), BX
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), BX
 
 	// Masks of the columns: one bit for each.
 	MOVQ      $0x00000001, BX
 	SHLQ      CL, BX
 	DECQ      BX
 	KMOVW     BX, K1
-	CMPB      add+144(FP), $0x00
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z2
-	VADDPS    Z2, Z0, Z0
-
-storeNarrow:
-	MOVQ    c+80(FP), CX
-	VMOVUPS Z0, K1, (CX)
-	JMP     next
-
-// func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-145
-	MOVQ aCol+24(FP), AX
-	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-
-strip:
-	MOVQ panels+112(FP), CX
-	MOVQ CX, (SP)
-
-panel:
-	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       cApart+96(FP), DI
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(DI*4)
-	ADDQ       SI, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(DI*4)
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), DI
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
-	JNE        unfolded
-	TESTQ      R8, R8
-	JE         done
-
-step:
-	VMOVUPS      (DI), Z4
-	VMOVUPS      64(DI), Z5
-	VBROADCASTSS (CX), Z6
-	VFMADD231PS  Z4, Z6, Z0
-	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (CX)(BX*1), Z6
-	VFMADD231PS  Z4, Z6, Z2
-	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         AX, CX
-	ADDQ         DX, DI
-	DECQ         R8
-	JNE          step
-	JMP          done
-
-unfolded:
-	MOVQ  bApart+64(FP), R11
-	LEAQ  (DI)(R11*4), R11
-	TESTQ R8, R8
-	JE    done
-
-stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (DI)(R10*4), Z4
-	VMOVUPS      (R11)(R10*4), Z5
-	VBROADCASTSS (CX), Z6
-	VFMADD231PS  Z4, Z6, Z0
-	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (CX)(BX*1), Z6
-	VFMADD231PS  Z4, Z6, Z2
-	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         AX, CX
-	DECQ         R8
-	JNE          stepUnfolded
-
-done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), DI
-	CMPQ   CX, $0x10
-	JNE    narrow
-	CMPQ   DI, $0x10
-	JNE    narrow
-	CMPB   add+144(FP), $0x00
-	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), DI
-	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(DI*4), Z1, Z1
-	ADDQ   SI, CX
-	VADDPS (CX), Z2, Z2
-	VADDPS (CX)(DI*4), Z3, Z3
-
-store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), DI
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(DI*4)
-	ADDQ    SI, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (CX)(DI*4)
-
-next:
-	MOVQ aPanel+32(FP), CX
-	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), SI
-	SHLQ $0x02, SI
-	ADDQ CX, a+8(FP)
-	ADDQ SI, c+80(FP)
-	DECQ (SP)
-	JNE  panel
-
-	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
-	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), SI
-	SUBQ  $0x00000080, SI
-	SUBQ  SI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
-	SHLQ  $0x02, CX
-	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
-	JNE   strip
-	VZEROUPPER
-	RET
-
-narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), DI
-
-	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R8
-	SHLQ  CL, R8
-	DECQ  R8
-	KMOVW R8, K1
-
-	// Masks of the columns: one bit for each.
-	MOVQ      DI, CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K2
-	CMPB      add+144(FP), $0x00
-	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), DI
-	VMOVUPS.Z (CX), K1, Z6
-	VADDPS    Z6, Z0, Z0
-	VMOVUPS.Z (CX)(DI*4), K2, Z6
-	VADDPS    Z6, Z1, Z1
-	ADDQ      SI, CX
-	VMOVUPS.Z (CX), K1, Z6
-	VADDPS    Z6, Z2, Z2
-	VMOVUPS.Z (CX)(DI*4), K2, Z6
-	VADDPS    Z6, Z3, Z3
-
-storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), DI
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(DI*4)
-	ADDQ    SI, CX
-	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, (CX)(DI*4)
-	JMP     next
-
-// func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile2x16AVX512(SB), NOSPLIT, $8-145
-	MOVQ aCol+24(FP), AX
-	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-
-strip:
-	MOVQ panels+112(FP), CX
-	MOVQ CX, (SP)
-
-panel:
-	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), SI
-	SHLQ       $0x02, SI
-	PREFETCHT0 (CX)
-	ADDQ       SI, CX
-	PREFETCHT0 (CX)
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), DI
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
-	JNE        unfolded
-	TESTQ      R8, R8
-	JE         done
-
-step:
-	VMOVUPS      (DI), Z2
-	VBROADCASTSS (CX), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (CX)(BX*1), Z3
-	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         AX, CX
-	ADDQ         DX, DI
-	DECQ         R8
-	JNE          step
-	JMP          done
-
-unfolded:
-	TESTQ R8, R8
-	JE    done
-
-stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (DI)(R10*4), Z2
-	VBROADCASTSS (CX), Z3
-	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (CX)(BX*1), Z3
-	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         AX, CX
-	DECQ         R8
-	JNE          stepUnfolded
-
-done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), DI
-	CMPQ   CX, $0x10
-	JNE    narrow
-	CMPB   add+144(FP), $0x00
-	JE     store
-	MOVQ   c+80(FP), CX
-	VADDPS (CX), Z0, Z0
-	ADDQ   SI, CX
-	VADDPS (CX), Z1, Z1
-
-store:
-	MOVQ    c+80(FP), CX
-	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
-	VMOVUPS Z1, (CX)
-
-next:
-	MOVQ aPanel+32(FP), CX
-	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), SI
-	SHLQ $0x02, SI
-	ADDQ CX, a+8(FP)
-	ADDQ SI, c+80(FP)
-	DECQ (SP)
-	JNE  panel
-
-	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
-	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), SI
-	SUBQ  $0x00000040, SI
-	SUBQ  SI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
-	SHLQ  $0x02, CX
-	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
-	JNE   strip
-	VZEROUPPER
-	RET
-
-narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), DI
-
-	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K1
-	CMPB      add+144(FP), $0x00
-	JE        storeNarrow
-	MOVQ      c+80(FP), CX
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), BX
+	SHLQ      $0x02, BX
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z0, Z0
-	ADDQ      SI, CX
+	ADDQ      BX, CX
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z1, Z1
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    SI, CX
+	ADDQ    BX, CX
 	VMOVUPS Z1, K1, (CX)
 	JMP     next
 
-// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), SI
-	SHLQ       $0x02, SI
-	MOVQ       cApart+96(FP), DI
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), BX
+	SHLQ       $0x02, BX
+	MOVQ       cApart+104(FP), SI
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(DI*4)
-	ADDQ       SI, CX
+	PREFETCHT0 60(CX)(SI*4)
+	ADDQ       BX, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(DI*4)
-	ADDQ       SI, CX
+	PREFETCHT0 60(CX)(SI*4)
+	ADDQ       BX, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(DI*4)
+	PREFETCHT0 60(CX)(SI*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -580,336 +715,412 @@ panel:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), DI
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
+	MOVQ       b+40(FP), BX
+	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
 	JNE        unfolded
-	TESTQ      R8, R8
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
+	TESTQ      SI, SI
 	JE         done
 
 step:
-	VMOVUPS      (DI), Z6
-	VMOVUPS      64(DI), Z7
+	VMOVUPS      (BX), Z6
+	VMOVUPS      64(BX), Z7
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (CX)(BX*1), Z8
+	VBROADCASTSS (CX)(DX*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (CX)(BX*2), Z8
+	VBROADCASTSS (CX)(DX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         AX, CX
-	ADDQ         DX, DI
-	DECQ         R8
+	ADDQ         DI, BX
+	DECQ         SI
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R11
-	LEAQ  (DI)(R11*4), R11
+	MOVQ  bApart+64(FP), R9
+	LEAQ  (BX)(R9*4), R9
+	MOVQ  bSplit+72(FP), R8
 	TESTQ R8, R8
+	JE    whole
+	KMOVW 16(R8), K1
+	MOVQ  (R8), R10
+	LEAQ  (BX)(R10*4), R10
+	KMOVW 24(R8), K2
+	MOVQ  8(R8), R11
+	LEAQ  (BX)(R11*4), R11
+	TESTQ SI, SI
 	JE    done
 
-stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (DI)(R10*4), Z6
-	VMOVUPS      (R11)(R10*4), Z7
+stepSplit:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z6
+	VMOVUPS      (R10)(R8*4), K1, Z6
+	VMOVUPS      (R9)(R8*4), Z7
+	VMOVUPS      (R11)(R8*4), K2, Z7
 	VBROADCASTSS (CX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (CX)(BX*1), Z8
+	VBROADCASTSS (CX)(DX*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (CX)(BX*2), Z8
+	VBROADCASTSS (CX)(DX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         AX, CX
-	DECQ         R8
+	DECQ         SI
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ SI, SI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z6
+	VMOVUPS      (R9)(R8*4), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (CX)(DX*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (CX)(DX*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         AX, CX
+	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), DI
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), BX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   DI, $0x10
+	CMPQ   BX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), DI
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), BX
+	SHLQ   $0x02, BX
+	MOVQ   cApart+104(FP), SI
 	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(DI*4), Z1, Z1
-	ADDQ   SI, CX
+	VADDPS (CX)(SI*4), Z1, Z1
+	ADDQ   BX, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS (CX)(DI*4), Z3, Z3
-	ADDQ   SI, CX
+	VADDPS (CX)(SI*4), Z3, Z3
+	ADDQ   BX, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS (CX)(DI*4), Z5, Z5
+	VADDPS (CX)(SI*4), Z5, Z5
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), DI
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    cApart+104(FP), SI
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(DI*4)
-	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)(SI*4)
+	ADDQ    BX, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (CX)(DI*4)
-	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)(SI*4)
+	ADDQ    BX, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (CX)(DI*4)
+	VMOVUPS Z5, (CX)(SI*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), SI
-	SHLQ $0x02, SI
+	MOVQ cPanel+112(FP), BX
+	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+80(FP)
+	ADDQ BX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), SI
-	SUBQ  $0x00000080, SI
-	SUBQ  SI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), BX
+	SUBQ  $0x00000080, BX
+	SUBQ  BX, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), DI
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), BX
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R8
-	SHLQ  CL, R8
-	DECQ  R8
-	KMOVW R8, K1
+	MOVQ  $0x00000001, SI
+	SHLQ  CL, SI
+	DECQ  SI
+	KMOVW SI, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      DI, CX
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      BX, CX
+	MOVQ      $0x00000001, BX
+	SHLQ      CL, BX
+	DECQ      BX
+	KMOVW     BX, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), DI
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), BX
+	SHLQ      $0x02, BX
+	MOVQ      cApart+104(FP), SI
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
-	VMOVUPS.Z (CX)(DI*4), K2, Z8
+	VMOVUPS.Z (CX)(SI*4), K2, Z8
 	VADDPS    Z8, Z1, Z1
-	ADDQ      SI, CX
+	ADDQ      BX, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z2, Z2
-	VMOVUPS.Z (CX)(DI*4), K2, Z8
+	VMOVUPS.Z (CX)(SI*4), K2, Z8
 	VADDPS    Z8, Z3, Z3
-	ADDQ      SI, CX
+	ADDQ      BX, CX
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z4, Z4
-	VMOVUPS.Z (CX)(DI*4), K2, Z8
+	VMOVUPS.Z (CX)(SI*4), K2, Z8
 	VADDPS    Z8, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), DI
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
+	MOVQ    cApart+104(FP), SI
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(DI*4)
-	ADDQ    SI, CX
+	VMOVUPS Z1, K2, (CX)(SI*4)
+	ADDQ    BX, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, (CX)(DI*4)
-	ADDQ    SI, CX
+	VMOVUPS Z3, K2, (CX)(SI*4)
+	ADDQ    BX, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, (CX)(DI*4)
+	VMOVUPS Z5, K2, (CX)(SI*4)
 	JMP     next
 
-// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile3x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), SI
-	SHLQ       $0x02, SI
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), BX
+	SHLQ       $0x02, BX
 	PREFETCHT0 (CX)
-	ADDQ       SI, CX
+	ADDQ       BX, CX
 	PREFETCHT0 (CX)
-	ADDQ       SI, CX
+	ADDQ       BX, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), DI
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
+	MOVQ       b+40(FP), BX
+	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
 	JNE        unfolded
-	TESTQ      R8, R8
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
+	TESTQ      SI, SI
 	JE         done
 
 step:
-	VMOVUPS      (DI), Z3
+	VMOVUPS      (BX), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z3, Z4, Z0
-	VBROADCASTSS (CX)(BX*1), Z4
+	VBROADCASTSS (CX)(DX*1), Z4
 	VFMADD231PS  Z3, Z4, Z1
-	VBROADCASTSS (CX)(BX*2), Z4
+	VBROADCASTSS (CX)(DX*2), Z4
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         AX, CX
-	ADDQ         DX, DI
-	DECQ         R8
+	ADDQ         DI, BX
+	DECQ         SI
 	JNE          step
 	JMP          done
 
 unfolded:
+	MOVQ  bSplit+72(FP), R8
 	TESTQ R8, R8
+	JE    whole
+	KMOVW 16(R8), K1
+	MOVQ  (R8), R9
+	LEAQ  (BX)(R9*4), R9
+	TESTQ SI, SI
+	JE    done
+
+stepSplit:
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z3
+	VMOVUPS      (R9)(R8*4), K1, Z3
+	VBROADCASTSS (CX), Z4
+	VFMADD231PS  Z3, Z4, Z0
+	VBROADCASTSS (CX)(DX*1), Z4
+	VFMADD231PS  Z3, Z4, Z1
+	VBROADCASTSS (CX)(DX*2), Z4
+	VFMADD231PS  Z3, Z4, Z2
+	ADDQ         AX, CX
+	DECQ         SI
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ SI, SI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (DI)(R10*4), Z3
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (BX)(R8*4), Z3
 	VBROADCASTSS (CX), Z4
 	VFMADD231PS  Z3, Z4, Z0
-	VBROADCASTSS (CX)(BX*1), Z4
+	VBROADCASTSS (CX)(DX*1), Z4
 	VFMADD231PS  Z3, Z4, Z1
-	VBROADCASTSS (CX)(BX*2), Z4
+	VBROADCASTSS (CX)(DX*2), Z4
 	VFMADD231PS  Z3, Z4, Z2
 	ADDQ         AX, CX
-	DECQ         R8
+	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), DI
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), BX
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), BX
+	SHLQ   $0x02, BX
 	VADDPS (CX), Z0, Z0
-	ADDQ   SI, CX
+	ADDQ   BX, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   SI, CX
+	ADDQ   BX, CX
 	VADDPS (CX), Z2, Z2
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
 	VMOVUPS Z0, (CX)
-	ADDQ    SI, CX
+	ADDQ    BX, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    SI, CX
+	ADDQ    BX, CX
 	VMOVUPS Z2, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), SI
-	SHLQ $0x02, SI
+	MOVQ cPanel+112(FP), BX
+	SHLQ $0x02, BX
 	ADDQ CX, a+8(FP)
-	ADDQ SI, c+80(FP)
+	ADDQ BX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), SI
-	SUBQ  $0x00000040, SI
-	SUBQ  SI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), BX
+	SUBQ  $0x00000040, BX
+	SUBQ  BX, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), DI
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), BX
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, DI
-	SHLQ      CL, DI
-	DECQ      DI
-	KMOVW     DI, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, BX
+	SHLQ      CL, BX
+	DECQ      BX
+	KMOVW     BX, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), BX
+	SHLQ      $0x02, BX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
-	ADDQ      SI, CX
+	ADDQ      BX, CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z1, Z1
-	ADDQ      SI, CX
+	ADDQ      BX, CX
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z2, Z2
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), BX
+	SHLQ    $0x02, BX
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    SI, CX
+	ADDQ    BX, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    SI, CX
+	ADDQ    BX, CX
 	VMOVUPS Z2, K1, (CX)
 	JMP     next
 
-// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
+	LEAQ (DX)(DX*2), BX
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), DI
-	SHLQ       $0x02, DI
-	MOVQ       cApart+96(FP), R8
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       cApart+104(FP), DI
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R8*4)
-	ADDQ       DI, CX
+	PREFETCHT0 60(CX)(DI*4)
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R8*4)
-	ADDQ       DI, CX
+	PREFETCHT0 60(CX)(DI*4)
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R8*4)
-	ADDQ       DI, CX
+	PREFETCHT0 60(CX)(DI*4)
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R8*4)
+	PREFETCHT0 60(CX)(DI*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -919,362 +1130,950 @@ panel:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R8
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
+	MOVQ       b+40(FP), SI
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
 	JNE        unfolded
-	TESTQ      R9, R9
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	TESTQ      DI, DI
 	JE         done
 
 step:
-	VMOVUPS      (R8), Z8
-	VMOVUPS      64(R8), Z9
+	VMOVUPS      (SI), Z8
+	VMOVUPS      64(SI), Z9
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (CX)(BX*1), Z10
+	VBROADCASTSS (CX)(DX*1), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (CX)(BX*2), Z10
+	VBROADCASTSS (CX)(DX*2), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (CX)(SI*1), Z10
+	VBROADCASTSS (CX)(BX*1), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         AX, CX
-	ADDQ         DX, R8
-	DECQ         R9
+	ADDQ         R8, SI
+	DECQ         DI
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R12
-	LEAQ  (R8)(R12*4), R12
+	MOVQ  bApart+64(FP), R10
+	LEAQ  (SI)(R10*4), R10
+	MOVQ  bSplit+72(FP), R9
 	TESTQ R9, R9
+	JE    whole
+	KMOVW 16(R9), K1
+	MOVQ  (R9), R11
+	LEAQ  (SI)(R11*4), R11
+	KMOVW 24(R9), K2
+	MOVQ  8(R9), R12
+	LEAQ  (SI)(R12*4), R12
+	TESTQ DI, DI
 	JE    done
 
-stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (R8)(R11*4), Z8
-	VMOVUPS      (R12)(R11*4), Z9
+stepSplit:
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z8
+	VMOVUPS      (R11)(R9*4), K1, Z8
+	VMOVUPS      (R10)(R9*4), Z9
+	VMOVUPS      (R12)(R9*4), K2, Z9
 	VBROADCASTSS (CX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (CX)(BX*1), Z10
+	VBROADCASTSS (CX)(DX*1), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (CX)(BX*2), Z10
+	VBROADCASTSS (CX)(DX*2), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (CX)(SI*1), Z10
+	VBROADCASTSS (CX)(BX*1), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         AX, CX
-	DECQ         R9
+	DECQ         DI
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ DI, DI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z8
+	VMOVUPS      (R10)(R9*4), Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (CX)(DX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (CX)(DX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (CX)(BX*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         AX, CX
+	DECQ         DI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R8
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), SI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R8, $0x10
+	CMPQ   SI, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R8
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   cApart+104(FP), DI
 	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(R8*4), Z1, Z1
-	ADDQ   DI, CX
+	VADDPS (CX)(DI*4), Z1, Z1
+	ADDQ   SI, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS (CX)(R8*4), Z3, Z3
-	ADDQ   DI, CX
+	VADDPS (CX)(DI*4), Z3, Z3
+	ADDQ   SI, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS (CX)(R8*4), Z5, Z5
-	ADDQ   DI, CX
+	VADDPS (CX)(DI*4), Z5, Z5
+	ADDQ   SI, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS (CX)(R8*4), Z7, Z7
+	VADDPS (CX)(DI*4), Z7, Z7
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R8
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    cApart+104(FP), DI
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(R8*4)
-	ADDQ    DI, CX
+	VMOVUPS Z1, (CX)(DI*4)
+	ADDQ    SI, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (CX)(R8*4)
-	ADDQ    DI, CX
+	VMOVUPS Z3, (CX)(DI*4)
+	ADDQ    SI, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (CX)(R8*4)
-	ADDQ    DI, CX
+	VMOVUPS Z5, (CX)(DI*4)
+	ADDQ    SI, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (CX)(R8*4)
+	VMOVUPS Z7, (CX)(DI*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), DI
-	SHLQ $0x02, DI
+	MOVQ cPanel+112(FP), SI
+	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+80(FP)
+	ADDQ SI, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), DI
-	SUBQ  $0x00000080, DI
-	SUBQ  DI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), SI
+	SUBQ  $0x00000080, SI
+	SUBQ  SI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R8
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), SI
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R9
-	SHLQ  CL, R9
-	DECQ  R9
-	KMOVW R9, K1
+	MOVQ  $0x00000001, DI
+	SHLQ  CL, DI
+	DECQ  DI
+	KMOVW DI, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R8, CX
-	MOVQ      $0x00000001, R8
-	SHLQ      CL, R8
-	DECQ      R8
-	KMOVW     R8, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      SI, CX
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R8
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), SI
+	SHLQ      $0x02, SI
+	MOVQ      cApart+104(FP), DI
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
-	VMOVUPS.Z (CX)(R8*4), K2, Z10
+	VMOVUPS.Z (CX)(DI*4), K2, Z10
 	VADDPS    Z10, Z1, Z1
-	ADDQ      DI, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z2, Z2
-	VMOVUPS.Z (CX)(R8*4), K2, Z10
+	VMOVUPS.Z (CX)(DI*4), K2, Z10
 	VADDPS    Z10, Z3, Z3
-	ADDQ      DI, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z4, Z4
-	VMOVUPS.Z (CX)(R8*4), K2, Z10
+	VMOVUPS.Z (CX)(DI*4), K2, Z10
 	VADDPS    Z10, Z5, Z5
-	ADDQ      DI, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z6, Z6
-	VMOVUPS.Z (CX)(R8*4), K2, Z10
+	VMOVUPS.Z (CX)(DI*4), K2, Z10
 	VADDPS    Z10, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R8
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    cApart+104(FP), DI
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(R8*4)
-	ADDQ    DI, CX
+	VMOVUPS Z1, K2, (CX)(DI*4)
+	ADDQ    SI, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, (CX)(R8*4)
-	ADDQ    DI, CX
+	VMOVUPS Z3, K2, (CX)(DI*4)
+	ADDQ    SI, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, (CX)(R8*4)
-	ADDQ    DI, CX
+	VMOVUPS Z5, K2, (CX)(DI*4)
+	ADDQ    SI, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, (CX)(R8*4)
+	VMOVUPS Z7, K2, (CX)(DI*4)
 	JMP     next
 
-// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile4x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
+	LEAQ (DX)(DX*2), BX
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), DI
-	SHLQ       $0x02, DI
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
 	PREFETCHT0 (CX)
-	ADDQ       DI, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	ADDQ       DI, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
-	ADDQ       DI, CX
+	ADDQ       SI, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R8
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
+	MOVQ       b+40(FP), SI
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
 	JNE        unfolded
-	TESTQ      R9, R9
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	TESTQ      DI, DI
 	JE         done
 
 step:
-	VMOVUPS      (R8), Z4
+	VMOVUPS      (SI), Z4
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (CX)(BX*1), Z5
+	VBROADCASTSS (CX)(DX*1), Z5
 	VFMADD231PS  Z4, Z5, Z1
-	VBROADCASTSS (CX)(BX*2), Z5
+	VBROADCASTSS (CX)(DX*2), Z5
 	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (CX)(SI*1), Z5
+	VBROADCASTSS (CX)(BX*1), Z5
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         AX, CX
-	ADDQ         DX, R8
-	DECQ         R9
+	ADDQ         R8, SI
+	DECQ         DI
 	JNE          step
 	JMP          done
 
 unfolded:
+	MOVQ  bSplit+72(FP), R9
 	TESTQ R9, R9
+	JE    whole
+	KMOVW 16(R9), K1
+	MOVQ  (R9), R10
+	LEAQ  (SI)(R10*4), R10
+	TESTQ DI, DI
+	JE    done
+
+stepSplit:
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z4
+	VMOVUPS      (R10)(R9*4), K1, Z4
+	VBROADCASTSS (CX), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (CX)(DX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (CX)(DX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (CX)(BX*1), Z5
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         AX, CX
+	DECQ         DI
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ DI, DI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (R8)(R11*4), Z4
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z4
 	VBROADCASTSS (CX), Z5
 	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (CX)(BX*1), Z5
+	VBROADCASTSS (CX)(DX*1), Z5
 	VFMADD231PS  Z4, Z5, Z1
-	VBROADCASTSS (CX)(BX*2), Z5
+	VBROADCASTSS (CX)(DX*2), Z5
 	VFMADD231PS  Z4, Z5, Z2
-	VBROADCASTSS (CX)(SI*1), Z5
+	VBROADCASTSS (CX)(BX*1), Z5
 	VFMADD231PS  Z4, Z5, Z3
 	ADDQ         AX, CX
-	DECQ         R9
+	DECQ         DI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R8
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), SI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), SI
+	SHLQ   $0x02, SI
 	VADDPS (CX), Z0, Z0
-	ADDQ   DI, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   DI, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   DI, CX
+	ADDQ   SI, CX
 	VADDPS (CX), Z3, Z3
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
 	VMOVUPS Z0, (CX)
-	ADDQ    DI, CX
+	ADDQ    SI, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    DI, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    DI, CX
+	ADDQ    SI, CX
 	VMOVUPS Z3, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), DI
-	SHLQ $0x02, DI
+	MOVQ cPanel+112(FP), SI
+	SHLQ $0x02, SI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+80(FP)
+	ADDQ SI, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), DI
-	SUBQ  $0x00000040, DI
-	SUBQ  DI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), SI
+	SUBQ  $0x00000040, SI
+	SUBQ  SI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R8
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), SI
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R8
-	SHLQ      CL, R8
-	DECQ      R8
-	KMOVW     R8, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), SI
+	SHLQ      $0x02, SI
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z0, Z0
-	ADDQ      DI, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z1, Z1
-	ADDQ      DI, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z2, Z2
-	ADDQ      DI, CX
+	ADDQ      SI, CX
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z3, Z3
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    DI, CX
+	ADDQ    SI, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    DI, CX
+	ADDQ    SI, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    DI, CX
+	ADDQ    SI, CX
 	VMOVUPS Z3, K1, (CX)
 	JMP     next
 
-// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
+	LEAQ (DX)(DX*2), BX
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), DI
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       cApart+104(FP), DI
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(DI*4)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(DI*4)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(DI*4)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(DI*4)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(DI*4)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	MOVQ       a+8(FP), CX
+	MOVQ       b+40(FP), SI
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	TESTQ      DI, DI
+	JE         done
+
+step:
+	VMOVUPS      (SI), Z10
+	VMOVUPS      64(SI), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(DX*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         AX, CX
+	ADDQ         R8, SI
+	DECQ         DI
+	JNE          step
+	JMP          done
+
+unfolded:
+	MOVQ  bApart+64(FP), R10
+	LEAQ  (SI)(R10*4), R10
+	MOVQ  bSplit+72(FP), R9
+	TESTQ R9, R9
+	JE    whole
+	KMOVW 16(R9), K1
+	MOVQ  (R9), R11
+	LEAQ  (SI)(R11*4), R11
+	KMOVW 24(R9), K2
+	MOVQ  8(R9), R12
+	LEAQ  (SI)(R12*4), R12
+	TESTQ DI, DI
+	JE    done
+
+stepSplit:
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z10
+	VMOVUPS      (R11)(R9*4), K1, Z10
+	VMOVUPS      (R10)(R9*4), Z11
+	VMOVUPS      (R12)(R9*4), K2, Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(DX*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         AX, CX
+	DECQ         DI
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ DI, DI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z10
+	VMOVUPS      (R10)(R9*4), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(DX*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         AX, CX
+	DECQ         DI
+	JNE          stepUnfolded
+
+done:
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), SI
+	CMPQ   CX, $0x10
+	JNE    narrow
+	CMPQ   SI, $0x10
+	JNE    narrow
+	CMPB   add+152(FP), $0x00
+	JE     store
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), SI
+	SHLQ   $0x02, SI
+	MOVQ   cApart+104(FP), DI
+	VADDPS (CX), Z0, Z0
+	VADDPS (CX)(DI*4), Z1, Z1
+	ADDQ   SI, CX
+	VADDPS (CX), Z2, Z2
+	VADDPS (CX)(DI*4), Z3, Z3
+	ADDQ   SI, CX
+	VADDPS (CX), Z4, Z4
+	VADDPS (CX)(DI*4), Z5, Z5
+	ADDQ   SI, CX
+	VADDPS (CX), Z6, Z6
+	VADDPS (CX)(DI*4), Z7, Z7
+	ADDQ   SI, CX
+	VADDPS (CX), Z8, Z8
+	VADDPS (CX)(DI*4), Z9, Z9
+
+store:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    cApart+104(FP), DI
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, (CX)(DI*4)
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+112(FP), SI
+	SHLQ $0x02, SI
+	ADDQ CX, a+8(FP)
+	ADDQ SI, c+88(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+120(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+120(FP), SI
+	SUBQ  $0x00000080, SI
+	SUBQ  SI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+128(FP)
+	JNE   strip
+	VZEROUPPER
+	RET
+
+narrow:
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), SI
+
+	// Masks of the columns: one bit for each.
+	MOVQ  $0x00000001, DI
+	SHLQ  CL, DI
+	DECQ  DI
+	KMOVW DI, K1
+
+	// Masks of the columns: one bit for each.
+	MOVQ      SI, CX
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K2
+	CMPB      add+152(FP), $0x00
+	JE        storeNarrow
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), SI
+	SHLQ      $0x02, SI
+	MOVQ      cApart+104(FP), DI
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z0, Z0
+	VMOVUPS.Z (CX)(DI*4), K2, Z12
+	VADDPS    Z12, Z1, Z1
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	VMOVUPS.Z (CX)(DI*4), K2, Z12
+	VADDPS    Z12, Z3, Z3
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z4, Z4
+	VMOVUPS.Z (CX)(DI*4), K2, Z12
+	VADDPS    Z12, Z5, Z5
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z6, Z6
+	VMOVUPS.Z (CX)(DI*4), K2, Z12
+	VADDPS    Z12, Z7, Z7
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z8, Z8
+	VMOVUPS.Z (CX)(DI*4), K2, Z12
+	VADDPS    Z12, Z9, Z9
+
+storeNarrow:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
+	MOVQ    cApart+104(FP), DI
+	VMOVUPS Z0, K1, (CX)
+	VMOVUPS Z1, K2, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z2, K1, (CX)
+	VMOVUPS Z3, K2, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z4, K1, (CX)
+	VMOVUPS Z5, K2, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z6, K1, (CX)
+	VMOVUPS Z7, K2, (CX)(DI*4)
+	ADDQ    SI, CX
+	VMOVUPS Z8, K1, (CX)
+	VMOVUPS Z9, K2, (CX)(DI*4)
+	JMP     next
+
+// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-153
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ aRow+16(FP), DX
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), BX
+
+strip:
+	MOVQ panels+120(FP), CX
+	MOVQ CX, (SP)
+
+panel:
+	// Ask for the tile of C while the sums are computed.
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
+	PREFETCHT0 (CX)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	ADDQ       SI, CX
+	PREFETCHT0 (CX)
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	MOVQ       a+8(FP), CX
+	MOVQ       b+40(FP), SI
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	TESTQ      DI, DI
+	JE         done
+
+step:
+	VMOVUPS      (SI), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (CX)(DX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(DX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (CX)(DX*4), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         AX, CX
+	ADDQ         R8, SI
+	DECQ         DI
+	JNE          step
+	JMP          done
+
+unfolded:
+	MOVQ  bSplit+72(FP), R9
+	TESTQ R9, R9
+	JE    whole
+	KMOVW 16(R9), K1
+	MOVQ  (R9), R10
+	LEAQ  (SI)(R10*4), R10
+	TESTQ DI, DI
+	JE    done
+
+stepSplit:
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z5
+	VMOVUPS      (R10)(R9*4), K1, Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (CX)(DX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(DX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (CX)(DX*4), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         AX, CX
+	DECQ         DI
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ DI, DI
+	JE    done
+
+stepUnfolded:
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (SI)(R9*4), Z5
+	VBROADCASTSS (CX), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (CX)(DX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (CX)(DX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (CX)(BX*1), Z6
+	VFMADD231PS  Z5, Z6, Z3
+	VBROADCASTSS (CX)(DX*4), Z6
+	VFMADD231PS  Z5, Z6, Z4
+	ADDQ         AX, CX
+	DECQ         DI
+	JNE          stepUnfolded
+
+done:
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), SI
+	CMPQ   CX, $0x10
+	JNE    narrow
+	CMPB   add+152(FP), $0x00
+	JE     store
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), SI
+	SHLQ   $0x02, SI
+	VADDPS (CX), Z0, Z0
+	ADDQ   SI, CX
+	VADDPS (CX), Z1, Z1
+	ADDQ   SI, CX
+	VADDPS (CX), Z2, Z2
+	ADDQ   SI, CX
+	VADDPS (CX), Z3, Z3
+	ADDQ   SI, CX
+	VADDPS (CX), Z4, Z4
+
+store:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
+	VMOVUPS Z0, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, (CX)
+
+next:
+	MOVQ aPanel+32(FP), CX
+	SHLQ $0x02, CX
+	MOVQ cPanel+112(FP), SI
+	SHLQ $0x02, SI
+	ADDQ CX, a+8(FP)
+	ADDQ SI, c+88(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+120(FP), CX
+	SUBQ  CX, a+8(FP)
+	IMULQ panels+120(FP), SI
+	SUBQ  $0x00000040, SI
+	SUBQ  SI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
+	SHLQ  $0x02, CX
+	ADDQ  CX, b+40(FP)
+	DECQ  strips+128(FP)
+	JNE   strip
+	VZEROUPPER
+	RET
+
+narrow:
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), SI
+
+	// Masks of the columns: one bit for each.
+	MOVQ      $0x00000001, SI
+	SHLQ      CL, SI
+	DECQ      SI
+	KMOVW     SI, K1
+	CMPB      add+152(FP), $0x00
+	JE        storeNarrow
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), SI
+	SHLQ      $0x02, SI
+	VMOVUPS.Z (CX), K1, Z6
+	VADDPS    Z6, Z0, Z0
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z6
+	VADDPS    Z6, Z1, Z1
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z6
+	VADDPS    Z6, Z2, Z2
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z6
+	VADDPS    Z6, Z3, Z3
+	ADDQ      SI, CX
+	VMOVUPS.Z (CX), K1, Z6
+	VADDPS    Z6, Z4, Z4
+
+storeNarrow:
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), SI
+	SHLQ    $0x02, SI
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    SI, CX
+	VMOVUPS Z4, K1, (CX)
+	JMP     next
+
+// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-153
+	MOVQ aCol+24(FP), AX
+	SHLQ $0x02, AX
+	MOVQ aRow+16(FP), DX
+	SHLQ $0x02, DX
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+
+strip:
+	MOVQ panels+120(FP), CX
+	MOVQ CX, (SP)
+
+panel:
+	// Ask for the tile of C while the sums are computed.
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), DI
 	SHLQ       $0x02, DI
-	MOVQ       cApart+96(FP), R8
+	MOVQ       cApart+104(FP), R8
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(R8*4)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)(R8*4)
 	ADDQ       DI, CX
@@ -1299,80 +2098,135 @@ panel:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R8
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
-	JNE        unfolded
+	MOVQ       b+40(FP), DI
+	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
 	TESTQ      R9, R9
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R9
+	SHLQ       $0x02, R9
+	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (R8), Z10
-	VMOVUPS      64(R8), Z11
-	VBROADCASTSS (CX), Z12
-	VFMADD231PS  Z10, Z12, Z0
-	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (CX)(BX*1), Z12
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (CX)(BX*2), Z12
-	VFMADD231PS  Z10, Z12, Z4
-	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (CX)(SI*1), Z12
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (CX)(BX*4), Z12
-	VFMADD231PS  Z10, Z12, Z8
-	VFMADD231PS  Z11, Z12, Z9
+	VMOVUPS      (DI), Z12
+	VMOVUPS      64(DI), Z13
+	VBROADCASTSS (CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (CX)(DX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (CX)(DX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (CX)(DX*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
 	ADDQ         AX, CX
-	ADDQ         DX, R8
-	DECQ         R9
+	ADDQ         R9, DI
+	DECQ         R8
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R12
-	LEAQ  (R8)(R12*4), R12
-	TESTQ R9, R9
+	MOVQ  bApart+64(FP), R11
+	LEAQ  (DI)(R11*4), R11
+	MOVQ  bSplit+72(FP), R10
+	TESTQ R10, R10
+	JE    whole
+	KMOVW 16(R10), K1
+	MOVQ  (R10), R12
+	LEAQ  (DI)(R12*4), R12
+	KMOVW 24(R10), K2
+	MOVQ  8(R10), R13
+	LEAQ  (DI)(R13*4), R13
+	TESTQ R8, R8
+	JE    done
+
+stepSplit:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z12
+	VMOVUPS      (R12)(R10*4), K1, Z12
+	VMOVUPS      (R11)(R10*4), Z13
+	VMOVUPS      (R13)(R10*4), K2, Z13
+	VBROADCASTSS (CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (CX)(DX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (CX)(DX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (CX)(DX*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         AX, CX
+	DECQ         R8
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R8, R8
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (R8)(R11*4), Z10
-	VMOVUPS      (R12)(R11*4), Z11
-	VBROADCASTSS (CX), Z12
-	VFMADD231PS  Z10, Z12, Z0
-	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (CX)(BX*1), Z12
-	VFMADD231PS  Z10, Z12, Z2
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (CX)(BX*2), Z12
-	VFMADD231PS  Z10, Z12, Z4
-	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (CX)(SI*1), Z12
-	VFMADD231PS  Z10, Z12, Z6
-	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (CX)(BX*4), Z12
-	VFMADD231PS  Z10, Z12, Z8
-	VFMADD231PS  Z11, Z12, Z9
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z12
+	VMOVUPS      (R11)(R10*4), Z13
+	VBROADCASTSS (CX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (CX)(DX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (CX)(DX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (CX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (CX)(DX*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (CX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
 	ADDQ         AX, CX
-	DECQ         R9
+	DECQ         R8
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R8
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), DI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R8, $0x10
+	CMPQ   DI, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R8
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   cApart+104(FP), R8
 	VADDPS (CX), Z0, Z0
 	VADDPS (CX)(R8*4), Z1, Z1
 	ADDQ   DI, CX
@@ -1387,10 +2241,15 @@ done:
 	ADDQ   DI, CX
 	VADDPS (CX), Z8, Z8
 	VADDPS (CX)(R8*4), Z9, Z9
+	ADDQ   DI, CX
+	VADDPS (CX), Z10, Z10
+	VADDPS (CX)(R8*4), Z11, Z11
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R8
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    cApart+104(FP), R8
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, (CX)(R8*4)
 	ADDQ    DI, CX
@@ -1405,79 +2264,91 @@ store:
 	ADDQ    DI, CX
 	VMOVUPS Z8, (CX)
 	VMOVUPS Z9, (CX)(R8*4)
+	ADDQ    DI, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, (CX)(R8*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), DI
+	MOVQ cPanel+112(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+80(FP)
+	ADDQ DI, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), DI
+	IMULQ panels+120(FP), DI
 	SUBQ  $0x00000080, DI
-	SUBQ  DI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  DI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R8
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), DI
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R9
-	SHLQ  CL, R9
-	DECQ  R9
-	KMOVW R9, K1
+	MOVQ  $0x00000001, R8
+	SHLQ  CL, R8
+	DECQ  R8
+	KMOVW R8, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R8, CX
-	MOVQ      $0x00000001, R8
-	SHLQ      CL, R8
-	DECQ      R8
-	KMOVW     R8, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      DI, CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R8
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z0, Z0
-	VMOVUPS.Z (CX)(R8*4), K2, Z12
-	VADDPS    Z12, Z1, Z1
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), DI
+	SHLQ      $0x02, DI
+	MOVQ      cApart+104(FP), R8
+	VMOVUPS.Z (CX), K1, Z14
+	VADDPS    Z14, Z0, Z0
+	VMOVUPS.Z (CX)(R8*4), K2, Z14
+	VADDPS    Z14, Z1, Z1
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z2, Z2
-	VMOVUPS.Z (CX)(R8*4), K2, Z12
-	VADDPS    Z12, Z3, Z3
+	VMOVUPS.Z (CX), K1, Z14
+	VADDPS    Z14, Z2, Z2
+	VMOVUPS.Z (CX)(R8*4), K2, Z14
+	VADDPS    Z14, Z3, Z3
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z4, Z4
-	VMOVUPS.Z (CX)(R8*4), K2, Z12
-	VADDPS    Z12, Z5, Z5
+	VMOVUPS.Z (CX), K1, Z14
+	VADDPS    Z14, Z4, Z4
+	VMOVUPS.Z (CX)(R8*4), K2, Z14
+	VADDPS    Z14, Z5, Z5
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z6, Z6
-	VMOVUPS.Z (CX)(R8*4), K2, Z12
-	VADDPS    Z12, Z7, Z7
+	VMOVUPS.Z (CX), K1, Z14
+	VADDPS    Z14, Z6, Z6
+	VMOVUPS.Z (CX)(R8*4), K2, Z14
+	VADDPS    Z14, Z7, Z7
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z8, Z8
-	VMOVUPS.Z (CX)(R8*4), K2, Z12
-	VADDPS    Z12, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z14
+	VADDPS    Z14, Z8, Z8
+	VMOVUPS.Z (CX)(R8*4), K2, Z14
+	VADDPS    Z14, Z9, Z9
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z14
+	VADDPS    Z14, Z10, Z10
+	VMOVUPS.Z (CX)(R8*4), K2, Z14
+	VADDPS    Z14, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R8
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    cApart+104(FP), R8
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, (CX)(R8*4)
 	ADDQ    DI, CX
@@ -1492,28 +2363,32 @@ storeNarrow:
 	ADDQ    DI, CX
 	VMOVUPS Z8, K1, (CX)
 	VMOVUPS Z9, K2, (CX)(R8*4)
+	ADDQ    DI, CX
+	VMOVUPS Z10, K1, (CX)
+	VMOVUPS Z11, K2, (CX)(R8*4)
 	JMP     next
 
-// func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile5x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), DI
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), DI
 	SHLQ       $0x02, DI
+	PREFETCHT0 (CX)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	ADDQ       DI, CX
 	PREFETCHT0 (CX)
@@ -1528,63 +2403,104 @@ panel:
 	VPXORD     Z2, Z2, Z2
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R8
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
-	JNE        unfolded
+	MOVQ       b+40(FP), DI
+	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
 	TESTQ      R9, R9
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R9
+	SHLQ       $0x02, R9
+	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (R8), Z5
-	VBROADCASTSS (CX), Z6
-	VFMADD231PS  Z5, Z6, Z0
-	VBROADCASTSS (CX)(BX*1), Z6
-	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (CX)(BX*2), Z6
-	VFMADD231PS  Z5, Z6, Z2
-	VBROADCASTSS (CX)(SI*1), Z6
-	VFMADD231PS  Z5, Z6, Z3
-	VBROADCASTSS (CX)(BX*4), Z6
-	VFMADD231PS  Z5, Z6, Z4
+	VMOVUPS      (DI), Z6
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (CX)(DX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (CX)(DX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (CX)(DX*4), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z5
 	ADDQ         AX, CX
-	ADDQ         DX, R8
-	DECQ         R9
+	ADDQ         R9, DI
+	DECQ         R8
 	JNE          step
 	JMP          done
 
 unfolded:
-	TESTQ R9, R9
+	MOVQ  bSplit+72(FP), R10
+	TESTQ R10, R10
+	JE    whole
+	KMOVW 16(R10), K1
+	MOVQ  (R10), R11
+	LEAQ  (DI)(R11*4), R11
+	TESTQ R8, R8
+	JE    done
+
+stepSplit:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z6
+	VMOVUPS      (R11)(R10*4), K1, Z6
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (CX)(DX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (CX)(DX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (CX)(DX*4), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z5
+	ADDQ         AX, CX
+	DECQ         R8
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R8, R8
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (R8)(R11*4), Z5
-	VBROADCASTSS (CX), Z6
-	VFMADD231PS  Z5, Z6, Z0
-	VBROADCASTSS (CX)(BX*1), Z6
-	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (CX)(BX*2), Z6
-	VFMADD231PS  Z5, Z6, Z2
-	VBROADCASTSS (CX)(SI*1), Z6
-	VFMADD231PS  Z5, Z6, Z3
-	VBROADCASTSS (CX)(BX*4), Z6
-	VFMADD231PS  Z5, Z6, Z4
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z6
+	VBROADCASTSS (CX), Z7
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (CX)(DX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (CX)(DX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
+	VBROADCASTSS (CX)(BX*1), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (CX)(DX*4), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (CX)(SI*1), Z7
+	VFMADD231PS  Z6, Z7, Z5
 	ADDQ         AX, CX
-	DECQ         R9
+	DECQ         R8
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R8
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), DI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), DI
+	SHLQ   $0x02, DI
 	VADDPS (CX), Z0, Z0
 	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
@@ -1594,9 +2510,13 @@ done:
 	VADDPS (CX), Z3, Z3
 	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
+	ADDQ   DI, CX
+	VADDPS (CX), Z5, Z5
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
 	VMOVUPS Z0, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
@@ -1606,60 +2526,69 @@ store:
 	VMOVUPS Z3, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
+	ADDQ    DI, CX
+	VMOVUPS Z5, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), DI
+	MOVQ cPanel+112(FP), DI
 	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ DI, c+80(FP)
+	ADDQ DI, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), DI
+	IMULQ panels+120(FP), DI
 	SUBQ  $0x00000040, DI
-	SUBQ  DI, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  DI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R8
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), DI
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R8
-	SHLQ      CL, R8
-	DECQ      R8
-	KMOVW     R8, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z6
-	VADDPS    Z6, Z0, Z0
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), DI
+	SHLQ      $0x02, DI
+	VMOVUPS.Z (CX), K1, Z7
+	VADDPS    Z7, Z0, Z0
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z6
-	VADDPS    Z6, Z1, Z1
+	VMOVUPS.Z (CX), K1, Z7
+	VADDPS    Z7, Z1, Z1
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z6
-	VADDPS    Z6, Z2, Z2
+	VMOVUPS.Z (CX), K1, Z7
+	VADDPS    Z7, Z2, Z2
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z6
-	VADDPS    Z6, Z3, Z3
+	VMOVUPS.Z (CX), K1, Z7
+	VADDPS    Z7, Z3, Z3
 	ADDQ      DI, CX
-	VMOVUPS.Z (CX), K1, Z6
-	VADDPS    Z6, Z4, Z4
+	VMOVUPS.Z (CX), K1, Z7
+	VADDPS    Z7, Z4, Z4
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z7
+	VADDPS    Z7, Z5, Z5
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
@@ -1669,47 +2598,50 @@ storeNarrow:
 	VMOVUPS Z3, K1, (CX)
 	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
+	ADDQ    DI, CX
+	VMOVUPS Z5, K1, (CX)
 	JMP     next
 
-// func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R8
-	SHLQ       $0x02, R8
-	MOVQ       cApart+96(FP), R9
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       cApart+104(FP), R8
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R9*4)
-	ADDQ       R8, CX
+	PREFETCHT0 60(CX)(R8*4)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R9*4)
-	ADDQ       R8, CX
+	PREFETCHT0 60(CX)(R8*4)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R9*4)
-	ADDQ       R8, CX
+	PREFETCHT0 60(CX)(R8*4)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R9*4)
-	ADDQ       R8, CX
+	PREFETCHT0 60(CX)(R8*4)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R9*4)
-	ADDQ       R8, CX
+	PREFETCHT0 60(CX)(R8*4)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R9*4)
+	PREFETCHT0 60(CX)(R8*4)
+	ADDQ       DI, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(R8*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -1722,252 +2654,330 @@ panel:
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
 	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R9
-	MOVQ       k+0(FP), R10
-	MOVQ       bRows+56(FP), R11
-	TESTQ      R11, R11
+	MOVQ       b+40(FP), DI
+	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
 	JNE        unfolded
-	TESTQ      R10, R10
+	MOVQ       bRow+48(FP), R9
+	SHLQ       $0x02, R9
+	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (R9), Z12
-	VMOVUPS      64(R9), Z13
-	VBROADCASTSS (CX), Z14
-	VFMADD231PS  Z12, Z14, Z0
-	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (CX)(BX*1), Z14
-	VFMADD231PS  Z12, Z14, Z2
-	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS (CX)(BX*2), Z14
-	VFMADD231PS  Z12, Z14, Z4
-	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (CX)(SI*1), Z14
-	VFMADD231PS  Z12, Z14, Z6
-	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS (CX)(BX*4), Z14
-	VFMADD231PS  Z12, Z14, Z8
-	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (CX)(DI*1), Z14
-	VFMADD231PS  Z12, Z14, Z10
-	VFMADD231PS  Z13, Z14, Z11
+	VMOVUPS      (DI), Z14
+	VMOVUPS      64(DI), Z15
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (CX)(DX*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(DX*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (CX)(BX*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(DX*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (CX)(SI*1), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (CX)(BX*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         AX, CX
-	ADDQ         DX, R9
-	DECQ         R10
+	ADDQ         R9, DI
+	DECQ         R8
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R13
-	LEAQ  (R9)(R13*4), R13
+	MOVQ  bApart+64(FP), R11
+	LEAQ  (DI)(R11*4), R11
+	MOVQ  bSplit+72(FP), R10
 	TESTQ R10, R10
+	JE    whole
+	KMOVW 16(R10), K1
+	MOVQ  (R10), R12
+	LEAQ  (DI)(R12*4), R12
+	KMOVW 24(R10), K2
+	MOVQ  8(R10), R13
+	LEAQ  (DI)(R13*4), R13
+	TESTQ R8, R8
+	JE    done
+
+stepSplit:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z14
+	VMOVUPS      (R12)(R10*4), K1, Z14
+	VMOVUPS      (R11)(R10*4), Z15
+	VMOVUPS      (R13)(R10*4), K2, Z15
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (CX)(DX*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(DX*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (CX)(BX*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(DX*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (CX)(SI*1), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (CX)(BX*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         AX, CX
+	DECQ         R8
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R8, R8
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (R9)(R12*4), Z12
-	VMOVUPS      (R13)(R12*4), Z13
-	VBROADCASTSS (CX), Z14
-	VFMADD231PS  Z12, Z14, Z0
-	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (CX)(BX*1), Z14
-	VFMADD231PS  Z12, Z14, Z2
-	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS (CX)(BX*2), Z14
-	VFMADD231PS  Z12, Z14, Z4
-	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (CX)(SI*1), Z14
-	VFMADD231PS  Z12, Z14, Z6
-	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS (CX)(BX*4), Z14
-	VFMADD231PS  Z12, Z14, Z8
-	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (CX)(DI*1), Z14
-	VFMADD231PS  Z12, Z14, Z10
-	VFMADD231PS  Z13, Z14, Z11
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z14
+	VMOVUPS      (R11)(R10*4), Z15
+	VBROADCASTSS (CX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (CX)(DX*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (CX)(DX*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (CX)(BX*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (CX)(DX*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (CX)(SI*1), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (CX)(BX*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         AX, CX
-	DECQ         R10
+	DECQ         R8
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R9
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), DI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R9, $0x10
+	CMPQ   DI, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R9
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), DI
+	SHLQ   $0x02, DI
+	MOVQ   cApart+104(FP), R8
 	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(R9*4), Z1, Z1
-	ADDQ   R8, CX
+	VADDPS (CX)(R8*4), Z1, Z1
+	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS (CX)(R9*4), Z3, Z3
-	ADDQ   R8, CX
+	VADDPS (CX)(R8*4), Z3, Z3
+	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS (CX)(R9*4), Z5, Z5
-	ADDQ   R8, CX
+	VADDPS (CX)(R8*4), Z5, Z5
+	ADDQ   DI, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS (CX)(R9*4), Z7, Z7
-	ADDQ   R8, CX
+	VADDPS (CX)(R8*4), Z7, Z7
+	ADDQ   DI, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS (CX)(R9*4), Z9, Z9
-	ADDQ   R8, CX
+	VADDPS (CX)(R8*4), Z9, Z9
+	ADDQ   DI, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS (CX)(R9*4), Z11, Z11
+	VADDPS (CX)(R8*4), Z11, Z11
+	ADDQ   DI, CX
+	VADDPS (CX), Z12, Z12
+	VADDPS (CX)(R8*4), Z13, Z13
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R9
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    cApart+104(FP), R8
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z1, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z3, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z5, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z7, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z9, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (CX)(R9*4)
+	VMOVUPS Z11, (CX)(R8*4)
+	ADDQ    DI, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, (CX)(R8*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R8
-	SHLQ $0x02, R8
+	MOVQ cPanel+112(FP), DI
+	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+80(FP)
+	ADDQ DI, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R8
-	SUBQ  $0x00000080, R8
-	SUBQ  R8, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), DI
+	SUBQ  $0x00000080, DI
+	SUBQ  DI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R9
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), DI
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R10
-	SHLQ  CL, R10
-	DECQ  R10
-	KMOVW R10, K1
+	MOVQ  $0x00000001, R8
+	SHLQ  CL, R8
+	DECQ  R8
+	KMOVW R8, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R9, CX
-	MOVQ      $0x00000001, R9
-	SHLQ      CL, R9
-	DECQ      R9
-	KMOVW     R9, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      DI, CX
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R9
-	VMOVUPS.Z (CX), K1, Z14
-	VADDPS    Z14, Z0, Z0
-	VMOVUPS.Z (CX)(R9*4), K2, Z14
-	VADDPS    Z14, Z1, Z1
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z14
-	VADDPS    Z14, Z2, Z2
-	VMOVUPS.Z (CX)(R9*4), K2, Z14
-	VADDPS    Z14, Z3, Z3
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z14
-	VADDPS    Z14, Z4, Z4
-	VMOVUPS.Z (CX)(R9*4), K2, Z14
-	VADDPS    Z14, Z5, Z5
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z14
-	VADDPS    Z14, Z6, Z6
-	VMOVUPS.Z (CX)(R9*4), K2, Z14
-	VADDPS    Z14, Z7, Z7
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z14
-	VADDPS    Z14, Z8, Z8
-	VMOVUPS.Z (CX)(R9*4), K2, Z14
-	VADDPS    Z14, Z9, Z9
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z14
-	VADDPS    Z14, Z10, Z10
-	VMOVUPS.Z (CX)(R9*4), K2, Z14
-	VADDPS    Z14, Z11, Z11
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), DI
+	SHLQ      $0x02, DI
+	MOVQ      cApart+104(FP), R8
+	VMOVUPS.Z (CX), K1, Z16
+	VADDPS    Z16, Z0, Z0
+	VMOVUPS.Z (CX)(R8*4), K2, Z16
+	VADDPS    Z16, Z1, Z1
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z16
+	VADDPS    Z16, Z2, Z2
+	VMOVUPS.Z (CX)(R8*4), K2, Z16
+	VADDPS    Z16, Z3, Z3
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z16
+	VADDPS    Z16, Z4, Z4
+	VMOVUPS.Z (CX)(R8*4), K2, Z16
+	VADDPS    Z16, Z5, Z5
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z16
+	VADDPS    Z16, Z6, Z6
+	VMOVUPS.Z (CX)(R8*4), K2, Z16
+	VADDPS    Z16, Z7, Z7
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z16
+	VADDPS    Z16, Z8, Z8
+	VMOVUPS.Z (CX)(R8*4), K2, Z16
+	VADDPS    Z16, Z9, Z9
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z16
+	VADDPS    Z16, Z10, Z10
+	VMOVUPS.Z (CX)(R8*4), K2, Z16
+	VADDPS    Z16, Z11, Z11
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z16
+	VADDPS    Z16, Z12, Z12
+	VMOVUPS.Z (CX)(R8*4), K2, Z16
+	VADDPS    Z16, Z13, Z13
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R9
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
+	MOVQ    cApart+104(FP), R8
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z1, K2, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z3, K2, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z5, K2, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z7, K2, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, (CX)(R9*4)
-	ADDQ    R8, CX
+	VMOVUPS Z9, K2, (CX)(R8*4)
+	ADDQ    DI, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, (CX)(R9*4)
+	VMOVUPS Z11, K2, (CX)(R8*4)
+	ADDQ    DI, CX
+	VMOVUPS Z12, K1, (CX)
+	VMOVUPS Z13, K2, (CX)(R8*4)
 	JMP     next
 
-// func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile6x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R8
-	SHLQ       $0x02, R8
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
 	PREFETCHT0 (CX)
-	ADDQ       R8, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       R8, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       R8, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       R8, CX
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
-	ADDQ       R8, CX
+	ADDQ       DI, CX
+	PREFETCHT0 (CX)
+	ADDQ       DI, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -1975,184 +2985,244 @@ panel:
 	VPXORD     Z3, Z3, Z3
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R9
-	MOVQ       k+0(FP), R10
-	MOVQ       bRows+56(FP), R11
-	TESTQ      R11, R11
+	MOVQ       b+40(FP), DI
+	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
 	JNE        unfolded
-	TESTQ      R10, R10
+	MOVQ       bRow+48(FP), R9
+	SHLQ       $0x02, R9
+	TESTQ      R8, R8
 	JE         done
 
 step:
-	VMOVUPS      (R9), Z6
-	VBROADCASTSS (CX), Z7
-	VFMADD231PS  Z6, Z7, Z0
-	VBROADCASTSS (CX)(BX*1), Z7
-	VFMADD231PS  Z6, Z7, Z1
-	VBROADCASTSS (CX)(BX*2), Z7
-	VFMADD231PS  Z6, Z7, Z2
-	VBROADCASTSS (CX)(SI*1), Z7
-	VFMADD231PS  Z6, Z7, Z3
-	VBROADCASTSS (CX)(BX*4), Z7
-	VFMADD231PS  Z6, Z7, Z4
-	VBROADCASTSS (CX)(DI*1), Z7
-	VFMADD231PS  Z6, Z7, Z5
+	VMOVUPS      (DI), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z7, Z8, Z0
+	VBROADCASTSS (CX)(DX*1), Z8
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (CX)(DX*2), Z8
+	VFMADD231PS  Z7, Z8, Z2
+	VBROADCASTSS (CX)(BX*1), Z8
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (CX)(DX*4), Z8
+	VFMADD231PS  Z7, Z8, Z4
+	VBROADCASTSS (CX)(SI*1), Z8
+	VFMADD231PS  Z7, Z8, Z5
+	VBROADCASTSS (CX)(BX*2), Z8
+	VFMADD231PS  Z7, Z8, Z6
 	ADDQ         AX, CX
-	ADDQ         DX, R9
-	DECQ         R10
+	ADDQ         R9, DI
+	DECQ         R8
 	JNE          step
 	JMP          done
 
 unfolded:
+	MOVQ  bSplit+72(FP), R10
 	TESTQ R10, R10
+	JE    whole
+	KMOVW 16(R10), K1
+	MOVQ  (R10), R11
+	LEAQ  (DI)(R11*4), R11
+	TESTQ R8, R8
+	JE    done
+
+stepSplit:
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z7
+	VMOVUPS      (R11)(R10*4), K1, Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z7, Z8, Z0
+	VBROADCASTSS (CX)(DX*1), Z8
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (CX)(DX*2), Z8
+	VFMADD231PS  Z7, Z8, Z2
+	VBROADCASTSS (CX)(BX*1), Z8
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (CX)(DX*4), Z8
+	VFMADD231PS  Z7, Z8, Z4
+	VBROADCASTSS (CX)(SI*1), Z8
+	VFMADD231PS  Z7, Z8, Z5
+	VBROADCASTSS (CX)(BX*2), Z8
+	VFMADD231PS  Z7, Z8, Z6
+	ADDQ         AX, CX
+	DECQ         R8
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R8, R8
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (R9)(R12*4), Z6
-	VBROADCASTSS (CX), Z7
-	VFMADD231PS  Z6, Z7, Z0
-	VBROADCASTSS (CX)(BX*1), Z7
-	VFMADD231PS  Z6, Z7, Z1
-	VBROADCASTSS (CX)(BX*2), Z7
-	VFMADD231PS  Z6, Z7, Z2
-	VBROADCASTSS (CX)(SI*1), Z7
-	VFMADD231PS  Z6, Z7, Z3
-	VBROADCASTSS (CX)(BX*4), Z7
-	VFMADD231PS  Z6, Z7, Z4
-	VBROADCASTSS (CX)(DI*1), Z7
-	VFMADD231PS  Z6, Z7, Z5
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (DI)(R10*4), Z7
+	VBROADCASTSS (CX), Z8
+	VFMADD231PS  Z7, Z8, Z0
+	VBROADCASTSS (CX)(DX*1), Z8
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (CX)(DX*2), Z8
+	VFMADD231PS  Z7, Z8, Z2
+	VBROADCASTSS (CX)(BX*1), Z8
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (CX)(DX*4), Z8
+	VFMADD231PS  Z7, Z8, Z4
+	VBROADCASTSS (CX)(SI*1), Z8
+	VFMADD231PS  Z7, Z8, Z5
+	VBROADCASTSS (CX)(BX*2), Z8
+	VFMADD231PS  Z7, Z8, Z6
 	ADDQ         AX, CX
-	DECQ         R10
+	DECQ         R8
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R9
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), DI
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), DI
+	SHLQ   $0x02, DI
 	VADDPS (CX), Z0, Z0
-	ADDQ   R8, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   R8, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   R8, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   R8, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   R8, CX
+	ADDQ   DI, CX
 	VADDPS (CX), Z5, Z5
+	ADDQ   DI, CX
+	VADDPS (CX), Z6, Z6
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
 	VMOVUPS Z0, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z5, (CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R8
-	SHLQ $0x02, R8
+	MOVQ cPanel+112(FP), DI
+	SHLQ $0x02, DI
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+80(FP)
+	ADDQ DI, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R8
-	SUBQ  $0x00000040, R8
-	SUBQ  R8, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), DI
+	SUBQ  $0x00000040, DI
+	SUBQ  DI, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R9
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), DI
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R9
-	SHLQ      CL, R9
-	DECQ      R9
-	KMOVW     R9, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, DI
+	SHLQ      CL, DI
+	DECQ      DI
+	KMOVW     DI, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z7
-	VADDPS    Z7, Z0, Z0
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z7
-	VADDPS    Z7, Z1, Z1
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z7
-	VADDPS    Z7, Z2, Z2
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z7
-	VADDPS    Z7, Z3, Z3
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z7
-	VADDPS    Z7, Z4, Z4
-	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z7
-	VADDPS    Z7, Z5, Z5
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), DI
+	SHLQ      $0x02, DI
+	VMOVUPS.Z (CX), K1, Z8
+	VADDPS    Z8, Z0, Z0
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z8
+	VADDPS    Z8, Z1, Z1
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z8
+	VADDPS    Z8, Z2, Z2
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z8
+	VADDPS    Z8, Z3, Z3
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z8
+	VADDPS    Z8, Z4, Z4
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z8
+	VADDPS    Z8, Z5, Z5
+	ADDQ      DI, CX
+	VMOVUPS.Z (CX), K1, Z8
+	VADDPS    Z8, Z6, Z6
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), DI
+	SHLQ    $0x02, DI
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    R8, CX
+	ADDQ    DI, CX
 	VMOVUPS Z5, K1, (CX)
+	ADDQ    DI, CX
+	VMOVUPS Z6, K1, (CX)
 	JMP     next
 
-// func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R8
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R8
 	SHLQ       $0x02, R8
-	MOVQ       cApart+96(FP), R9
+	MOVQ       cApart+104(FP), R9
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)(R9*4)
 	ADDQ       R8, CX
@@ -2187,92 +3257,153 @@ panel:
 	VPXORD     Z11, Z11, Z11
 	VPXORD     Z12, Z12, Z12
 	VPXORD     Z13, Z13, Z13
+	VPXORD     Z14, Z14, Z14
+	VPXORD     Z15, Z15, Z15
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R9
-	MOVQ       k+0(FP), R10
-	MOVQ       bRows+56(FP), R11
-	TESTQ      R11, R11
-	JNE        unfolded
+	MOVQ       b+40(FP), R8
+	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
 	TESTQ      R10, R10
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R10
+	SHLQ       $0x02, R10
+	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (R9), Z14
-	VMOVUPS      64(R9), Z15
-	VBROADCASTSS (CX), Z16
-	VFMADD231PS  Z14, Z16, Z0
-	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS (CX)(BX*1), Z16
-	VFMADD231PS  Z14, Z16, Z2
-	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS (CX)(BX*2), Z16
-	VFMADD231PS  Z14, Z16, Z4
-	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS (CX)(SI*1), Z16
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS (CX)(BX*4), Z16
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS (CX)(DI*1), Z16
-	VFMADD231PS  Z14, Z16, Z10
-	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (CX)(SI*2), Z16
-	VFMADD231PS  Z14, Z16, Z12
-	VFMADD231PS  Z15, Z16, Z13
+	VMOVUPS      (R8), Z16
+	VMOVUPS      64(R8), Z17
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(BX*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (CX)(DX*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (CX)(BX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (CX)(DI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         AX, CX
-	ADDQ         DX, R9
-	DECQ         R10
+	ADDQ         R10, R8
+	DECQ         R9
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R13
-	LEAQ  (R9)(R13*4), R13
-	TESTQ R10, R10
+	MOVQ  bApart+64(FP), R12
+	LEAQ  (R8)(R12*4), R12
+	MOVQ  bSplit+72(FP), R11
+	TESTQ R11, R11
+	JE    whole
+	KMOVW 16(R11), K1
+	MOVQ  (R11), R13
+	LEAQ  (R8)(R13*4), R13
+	KMOVW 24(R11), K2
+	MOVQ  8(R11), R14
+	LEAQ  (R8)(R14*4), R14
+	TESTQ R9, R9
+	JE    done
+
+stepSplit:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z16
+	VMOVUPS      (R13)(R11*4), K1, Z16
+	VMOVUPS      (R12)(R11*4), Z17
+	VMOVUPS      (R14)(R11*4), K2, Z17
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(BX*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (CX)(DX*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (CX)(BX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (CX)(DI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         AX, CX
+	DECQ         R9
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R9, R9
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (R9)(R12*4), Z14
-	VMOVUPS      (R13)(R12*4), Z15
-	VBROADCASTSS (CX), Z16
-	VFMADD231PS  Z14, Z16, Z0
-	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS (CX)(BX*1), Z16
-	VFMADD231PS  Z14, Z16, Z2
-	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS (CX)(BX*2), Z16
-	VFMADD231PS  Z14, Z16, Z4
-	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS (CX)(SI*1), Z16
-	VFMADD231PS  Z14, Z16, Z6
-	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS (CX)(BX*4), Z16
-	VFMADD231PS  Z14, Z16, Z8
-	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS (CX)(DI*1), Z16
-	VFMADD231PS  Z14, Z16, Z10
-	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (CX)(SI*2), Z16
-	VFMADD231PS  Z14, Z16, Z12
-	VFMADD231PS  Z15, Z16, Z13
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z16
+	VMOVUPS      (R12)(R11*4), Z17
+	VBROADCASTSS (CX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (CX)(DX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (CX)(DX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (CX)(BX*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (CX)(DX*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (CX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (CX)(BX*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (CX)(DI*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         AX, CX
-	DECQ         R10
+	DECQ         R9
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R9
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R8
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R9, $0x10
+	CMPQ   R8, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R9
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R8
+	SHLQ   $0x02, R8
+	MOVQ   cApart+104(FP), R9
 	VADDPS (CX), Z0, Z0
 	VADDPS (CX)(R9*4), Z1, Z1
 	ADDQ   R8, CX
@@ -2293,10 +3424,15 @@ done:
 	ADDQ   R8, CX
 	VADDPS (CX), Z12, Z12
 	VADDPS (CX)(R9*4), Z13, Z13
+	ADDQ   R8, CX
+	VADDPS (CX), Z14, Z14
+	VADDPS (CX)(R9*4), Z15, Z15
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R9
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    cApart+104(FP), R9
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, (CX)(R9*4)
 	ADDQ    R8, CX
@@ -2317,89 +3453,101 @@ store:
 	ADDQ    R8, CX
 	VMOVUPS Z12, (CX)
 	VMOVUPS Z13, (CX)(R9*4)
+	ADDQ    R8, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, (CX)(R9*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R8
+	MOVQ cPanel+112(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+80(FP)
+	ADDQ R8, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R8
+	IMULQ panels+120(FP), R8
 	SUBQ  $0x00000080, R8
-	SUBQ  R8, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  R8, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R9
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R8
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R10
-	SHLQ  CL, R10
-	DECQ  R10
-	KMOVW R10, K1
+	MOVQ  $0x00000001, R9
+	SHLQ  CL, R9
+	DECQ  R9
+	KMOVW R9, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R9, CX
-	MOVQ      $0x00000001, R9
-	SHLQ      CL, R9
-	DECQ      R9
-	KMOVW     R9, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      R8, CX
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R9
-	VMOVUPS.Z (CX), K1, Z16
-	VADDPS    Z16, Z0, Z0
-	VMOVUPS.Z (CX)(R9*4), K2, Z16
-	VADDPS    Z16, Z1, Z1
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R8
+	SHLQ      $0x02, R8
+	MOVQ      cApart+104(FP), R9
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z0, Z0
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z1, Z1
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z16
-	VADDPS    Z16, Z2, Z2
-	VMOVUPS.Z (CX)(R9*4), K2, Z16
-	VADDPS    Z16, Z3, Z3
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z2, Z2
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z3, Z3
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z16
-	VADDPS    Z16, Z4, Z4
-	VMOVUPS.Z (CX)(R9*4), K2, Z16
-	VADDPS    Z16, Z5, Z5
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z4, Z4
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z5, Z5
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z16
-	VADDPS    Z16, Z6, Z6
-	VMOVUPS.Z (CX)(R9*4), K2, Z16
-	VADDPS    Z16, Z7, Z7
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z6, Z6
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z7, Z7
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z16
-	VADDPS    Z16, Z8, Z8
-	VMOVUPS.Z (CX)(R9*4), K2, Z16
-	VADDPS    Z16, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z8, Z8
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z9, Z9
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z16
-	VADDPS    Z16, Z10, Z10
-	VMOVUPS.Z (CX)(R9*4), K2, Z16
-	VADDPS    Z16, Z11, Z11
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z10, Z10
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z11, Z11
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z16
-	VADDPS    Z16, Z12, Z12
-	VMOVUPS.Z (CX)(R9*4), K2, Z16
-	VADDPS    Z16, Z13, Z13
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z12, Z12
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z13, Z13
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z18
+	VADDPS    Z18, Z14, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z18
+	VADDPS    Z18, Z15, Z15
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R9
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    cApart+104(FP), R9
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, (CX)(R9*4)
 	ADDQ    R8, CX
@@ -2420,29 +3568,33 @@ storeNarrow:
 	ADDQ    R8, CX
 	VMOVUPS Z12, K1, (CX)
 	VMOVUPS Z13, K2, (CX)(R9*4)
+	ADDQ    R8, CX
+	VMOVUPS Z14, K1, (CX)
+	VMOVUPS Z15, K2, (CX)(R9*4)
 	JMP     next
 
-// func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile7x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R8
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R8
 	SHLQ       $0x02, R8
+	PREFETCHT0 (CX)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	ADDQ       R8, CX
 	PREFETCHT0 (CX)
@@ -2463,71 +3615,116 @@ panel:
 	VPXORD     Z4, Z4, Z4
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R9
-	MOVQ       k+0(FP), R10
-	MOVQ       bRows+56(FP), R11
-	TESTQ      R11, R11
-	JNE        unfolded
+	MOVQ       b+40(FP), R8
+	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
 	TESTQ      R10, R10
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R10
+	SHLQ       $0x02, R10
+	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (R9), Z7
-	VBROADCASTSS (CX), Z8
-	VFMADD231PS  Z7, Z8, Z0
-	VBROADCASTSS (CX)(BX*1), Z8
-	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (CX)(BX*2), Z8
-	VFMADD231PS  Z7, Z8, Z2
-	VBROADCASTSS (CX)(SI*1), Z8
-	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (CX)(BX*4), Z8
-	VFMADD231PS  Z7, Z8, Z4
-	VBROADCASTSS (CX)(DI*1), Z8
-	VFMADD231PS  Z7, Z8, Z5
-	VBROADCASTSS (CX)(SI*2), Z8
-	VFMADD231PS  Z7, Z8, Z6
+	VMOVUPS      (R8), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(BX*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (CX)(DX*4), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (CX)(BX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (CX)(DI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
 	ADDQ         AX, CX
-	ADDQ         DX, R9
-	DECQ         R10
+	ADDQ         R10, R8
+	DECQ         R9
 	JNE          step
 	JMP          done
 
 unfolded:
-	TESTQ R10, R10
+	MOVQ  bSplit+72(FP), R11
+	TESTQ R11, R11
+	JE    whole
+	KMOVW 16(R11), K1
+	MOVQ  (R11), R12
+	LEAQ  (R8)(R12*4), R12
+	TESTQ R9, R9
+	JE    done
+
+stepSplit:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z8
+	VMOVUPS      (R12)(R11*4), K1, Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(BX*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (CX)(DX*4), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (CX)(BX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (CX)(DI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
+	ADDQ         AX, CX
+	DECQ         R9
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R9, R9
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (R9)(R12*4), Z7
-	VBROADCASTSS (CX), Z8
-	VFMADD231PS  Z7, Z8, Z0
-	VBROADCASTSS (CX)(BX*1), Z8
-	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (CX)(BX*2), Z8
-	VFMADD231PS  Z7, Z8, Z2
-	VBROADCASTSS (CX)(SI*1), Z8
-	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (CX)(BX*4), Z8
-	VFMADD231PS  Z7, Z8, Z4
-	VBROADCASTSS (CX)(DI*1), Z8
-	VFMADD231PS  Z7, Z8, Z5
-	VBROADCASTSS (CX)(SI*2), Z8
-	VFMADD231PS  Z7, Z8, Z6
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z8
+	VBROADCASTSS (CX), Z9
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (CX)(DX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (CX)(DX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
+	VBROADCASTSS (CX)(BX*1), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (CX)(DX*4), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (CX)(SI*1), Z9
+	VFMADD231PS  Z8, Z9, Z5
+	VBROADCASTSS (CX)(BX*2), Z9
+	VFMADD231PS  Z8, Z9, Z6
+	VBROADCASTSS (CX)(DI*1), Z9
+	VFMADD231PS  Z8, Z9, Z7
 	ADDQ         AX, CX
-	DECQ         R10
+	DECQ         R9
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R9
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R8
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R8
+	SHLQ   $0x02, R8
 	VADDPS (CX), Z0, Z0
 	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
@@ -2541,9 +3738,13 @@ done:
 	VADDPS (CX), Z5, Z5
 	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
+	ADDQ   R8, CX
+	VADDPS (CX), Z7, Z7
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
 	VMOVUPS Z0, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
@@ -2557,66 +3758,75 @@ store:
 	VMOVUPS Z5, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
+	ADDQ    R8, CX
+	VMOVUPS Z7, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R8
+	MOVQ cPanel+112(FP), R8
 	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R8, c+80(FP)
+	ADDQ R8, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R8
+	IMULQ panels+120(FP), R8
 	SUBQ  $0x00000040, R8
-	SUBQ  R8, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  R8, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R9
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R8
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R9
-	SHLQ      CL, R9
-	DECQ      R9
-	KMOVW     R9, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z8
-	VADDPS    Z8, Z0, Z0
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R8
+	SHLQ      $0x02, R8
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z0, Z0
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z8
-	VADDPS    Z8, Z1, Z1
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z1, Z1
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z8
-	VADDPS    Z8, Z2, Z2
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z2, Z2
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z8
-	VADDPS    Z8, Z3, Z3
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z3, Z3
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z8
-	VADDPS    Z8, Z4, Z4
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z4, Z4
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z8
-	VADDPS    Z8, Z5, Z5
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z5, Z5
 	ADDQ      R8, CX
-	VMOVUPS.Z (CX), K1, Z8
-	VADDPS    Z8, Z6, Z6
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z6, Z6
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z9
+	VADDPS    Z9, Z7, Z7
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
@@ -2630,54 +3840,57 @@ storeNarrow:
 	VMOVUPS Z5, K1, (CX)
 	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
+	ADDQ    R8, CX
+	VMOVUPS Z7, K1, (CX)
 	JMP     next
 
-// func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R9
-	SHLQ       $0x02, R9
-	MOVQ       cApart+96(FP), R10
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       cApart+104(FP), R9
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
-	ADDQ       R9, CX
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
-	ADDQ       R9, CX
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
-	ADDQ       R9, CX
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
-	ADDQ       R9, CX
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
-	ADDQ       R9, CX
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
-	ADDQ       R9, CX
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
-	ADDQ       R9, CX
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R10*4)
+	PREFETCHT0 60(CX)(R9*4)
+	ADDQ       R8, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(R9*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -2694,297 +3907,381 @@ panel:
 	VPXORD     Z13, Z13, Z13
 	VPXORD     Z14, Z14, Z14
 	VPXORD     Z15, Z15, Z15
+	VPXORD     Z16, Z16, Z16
+	VPXORD     Z17, Z17, Z17
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R10
-	MOVQ       k+0(FP), R11
-	MOVQ       bRows+56(FP), R12
-	TESTQ      R12, R12
+	MOVQ       b+40(FP), R8
+	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
 	JNE        unfolded
-	TESTQ      R11, R11
+	MOVQ       bRow+48(FP), R10
+	SHLQ       $0x02, R10
+	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (R10), Z16
-	VMOVUPS      64(R10), Z17
-	VBROADCASTSS (CX), Z18
-	VFMADD231PS  Z16, Z18, Z0
-	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (CX)(BX*1), Z18
-	VFMADD231PS  Z16, Z18, Z2
-	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS (CX)(BX*2), Z18
-	VFMADD231PS  Z16, Z18, Z4
-	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (CX)(SI*1), Z18
-	VFMADD231PS  Z16, Z18, Z6
-	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS (CX)(BX*4), Z18
-	VFMADD231PS  Z16, Z18, Z8
-	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS (CX)(DI*1), Z18
-	VFMADD231PS  Z16, Z18, Z10
-	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS (CX)(SI*2), Z18
-	VFMADD231PS  Z16, Z18, Z12
-	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (CX)(R8*1), Z18
-	VFMADD231PS  Z16, Z18, Z14
-	VFMADD231PS  Z17, Z18, Z15
+	VMOVUPS      (R8), Z18
+	VMOVUPS      64(R8), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z18, Z20, Z0
+	VFMADD231PS  Z19, Z20, Z1
+	VBROADCASTSS (CX)(DX*1), Z20
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(DX*2), Z20
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z5
+	VBROADCASTSS (CX)(BX*1), Z20
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(DX*4), Z20
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z9
+	VBROADCASTSS (CX)(SI*1), Z20
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (CX)(BX*2), Z20
+	VFMADD231PS  Z18, Z20, Z12
+	VFMADD231PS  Z19, Z20, Z13
+	VBROADCASTSS (CX)(DI*1), Z20
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VBROADCASTSS (CX)(DX*8), Z20
+	VFMADD231PS  Z18, Z20, Z16
+	VFMADD231PS  Z19, Z20, Z17
 	ADDQ         AX, CX
-	ADDQ         DX, R10
-	DECQ         R11
+	ADDQ         R10, R8
+	DECQ         R9
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R14
-	LEAQ  (R10)(R14*4), R14
+	MOVQ  bApart+64(FP), R12
+	LEAQ  (R8)(R12*4), R12
+	MOVQ  bSplit+72(FP), R11
 	TESTQ R11, R11
+	JE    whole
+	KMOVW 16(R11), K1
+	MOVQ  (R11), R13
+	LEAQ  (R8)(R13*4), R13
+	KMOVW 24(R11), K2
+	MOVQ  8(R11), R14
+	LEAQ  (R8)(R14*4), R14
+	TESTQ R9, R9
+	JE    done
+
+stepSplit:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z18
+	VMOVUPS      (R13)(R11*4), K1, Z18
+	VMOVUPS      (R12)(R11*4), Z19
+	VMOVUPS      (R14)(R11*4), K2, Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z18, Z20, Z0
+	VFMADD231PS  Z19, Z20, Z1
+	VBROADCASTSS (CX)(DX*1), Z20
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(DX*2), Z20
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z5
+	VBROADCASTSS (CX)(BX*1), Z20
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(DX*4), Z20
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z9
+	VBROADCASTSS (CX)(SI*1), Z20
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (CX)(BX*2), Z20
+	VFMADD231PS  Z18, Z20, Z12
+	VFMADD231PS  Z19, Z20, Z13
+	VBROADCASTSS (CX)(DI*1), Z20
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VBROADCASTSS (CX)(DX*8), Z20
+	VFMADD231PS  Z18, Z20, Z16
+	VFMADD231PS  Z19, Z20, Z17
+	ADDQ         AX, CX
+	DECQ         R9
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R9, R9
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R12), R13
-	ADDQ         $0x08, R12
-	VMOVUPS      (R10)(R13*4), Z16
-	VMOVUPS      (R14)(R13*4), Z17
-	VBROADCASTSS (CX), Z18
-	VFMADD231PS  Z16, Z18, Z0
-	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (CX)(BX*1), Z18
-	VFMADD231PS  Z16, Z18, Z2
-	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS (CX)(BX*2), Z18
-	VFMADD231PS  Z16, Z18, Z4
-	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (CX)(SI*1), Z18
-	VFMADD231PS  Z16, Z18, Z6
-	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS (CX)(BX*4), Z18
-	VFMADD231PS  Z16, Z18, Z8
-	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS (CX)(DI*1), Z18
-	VFMADD231PS  Z16, Z18, Z10
-	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS (CX)(SI*2), Z18
-	VFMADD231PS  Z16, Z18, Z12
-	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (CX)(R8*1), Z18
-	VFMADD231PS  Z16, Z18, Z14
-	VFMADD231PS  Z17, Z18, Z15
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z18
+	VMOVUPS      (R12)(R11*4), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z18, Z20, Z0
+	VFMADD231PS  Z19, Z20, Z1
+	VBROADCASTSS (CX)(DX*1), Z20
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (CX)(DX*2), Z20
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z5
+	VBROADCASTSS (CX)(BX*1), Z20
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (CX)(DX*4), Z20
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z9
+	VBROADCASTSS (CX)(SI*1), Z20
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (CX)(BX*2), Z20
+	VFMADD231PS  Z18, Z20, Z12
+	VFMADD231PS  Z19, Z20, Z13
+	VBROADCASTSS (CX)(DI*1), Z20
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VBROADCASTSS (CX)(DX*8), Z20
+	VFMADD231PS  Z18, Z20, Z16
+	VFMADD231PS  Z19, Z20, Z17
 	ADDQ         AX, CX
-	DECQ         R11
+	DECQ         R9
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R10
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R8
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R10, $0x10
+	CMPQ   R8, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R10
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R8
+	SHLQ   $0x02, R8
+	MOVQ   cApart+104(FP), R9
 	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(R10*4), Z1, Z1
-	ADDQ   R9, CX
+	VADDPS (CX)(R9*4), Z1, Z1
+	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS (CX)(R10*4), Z3, Z3
-	ADDQ   R9, CX
+	VADDPS (CX)(R9*4), Z3, Z3
+	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS (CX)(R10*4), Z5, Z5
-	ADDQ   R9, CX
+	VADDPS (CX)(R9*4), Z5, Z5
+	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS (CX)(R10*4), Z7, Z7
-	ADDQ   R9, CX
+	VADDPS (CX)(R9*4), Z7, Z7
+	ADDQ   R8, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS (CX)(R10*4), Z9, Z9
-	ADDQ   R9, CX
+	VADDPS (CX)(R9*4), Z9, Z9
+	ADDQ   R8, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS (CX)(R10*4), Z11, Z11
-	ADDQ   R9, CX
+	VADDPS (CX)(R9*4), Z11, Z11
+	ADDQ   R8, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS (CX)(R10*4), Z13, Z13
-	ADDQ   R9, CX
+	VADDPS (CX)(R9*4), Z13, Z13
+	ADDQ   R8, CX
 	VADDPS (CX), Z14, Z14
-	VADDPS (CX)(R10*4), Z15, Z15
+	VADDPS (CX)(R9*4), Z15, Z15
+	ADDQ   R8, CX
+	VADDPS (CX), Z16, Z16
+	VADDPS (CX)(R9*4), Z17, Z17
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R10
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    cApart+104(FP), R9
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z1, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z3, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z5, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z7, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z9, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z11, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z13, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (CX)(R10*4)
+	VMOVUPS Z15, (CX)(R9*4)
+	ADDQ    R8, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, (CX)(R9*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R9
-	SHLQ $0x02, R9
+	MOVQ cPanel+112(FP), R8
+	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+80(FP)
+	ADDQ R8, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R9
-	SUBQ  $0x00000080, R9
-	SUBQ  R9, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), R8
+	SUBQ  $0x00000080, R8
+	SUBQ  R8, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R10
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R8
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R11
-	SHLQ  CL, R11
-	DECQ  R11
-	KMOVW R11, K1
+	MOVQ  $0x00000001, R9
+	SHLQ  CL, R9
+	DECQ  R9
+	KMOVW R9, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R10, CX
-	MOVQ      $0x00000001, R10
-	SHLQ      CL, R10
-	DECQ      R10
-	KMOVW     R10, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      R8, CX
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R10
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z0, Z0
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z1, Z1
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z2, Z2
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z3, Z3
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z4, Z4
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z5, Z5
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z6, Z6
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z7, Z7
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z8, Z8
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z9, Z9
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z10, Z10
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z11, Z11
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z12, Z12
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z13, Z13
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z18
-	VADDPS    Z18, Z14, Z14
-	VMOVUPS.Z (CX)(R10*4), K2, Z18
-	VADDPS    Z18, Z15, Z15
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R8
+	SHLQ      $0x02, R8
+	MOVQ      cApart+104(FP), R9
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z0, Z0
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z1, Z1
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z2, Z2
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z3, Z3
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z4, Z4
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z5, Z5
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z6, Z6
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z7, Z7
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z8, Z8
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z9, Z9
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z10, Z10
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z11, Z11
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z12, Z12
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z13, Z13
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z14, Z14
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z15, Z15
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z20
+	VADDPS    Z20, Z16, Z16
+	VMOVUPS.Z (CX)(R9*4), K2, Z20
+	VADDPS    Z20, Z17, Z17
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R10
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
+	MOVQ    cApart+104(FP), R9
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z1, K2, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z3, K2, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z5, K2, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z7, K2, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z9, K2, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z11, K2, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, (CX)(R10*4)
-	ADDQ    R9, CX
+	VMOVUPS Z13, K2, (CX)(R9*4)
+	ADDQ    R8, CX
 	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, (CX)(R10*4)
+	VMOVUPS Z15, K2, (CX)(R9*4)
+	ADDQ    R8, CX
+	VMOVUPS Z16, K1, (CX)
+	VMOVUPS Z17, K2, (CX)(R9*4)
 	JMP     next
 
-// func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile8x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R9
-	SHLQ       $0x02, R9
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
 	PREFETCHT0 (CX)
-	ADDQ       R9, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       R9, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       R9, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       R9, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       R9, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       R9, CX
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
-	ADDQ       R9, CX
+	ADDQ       R8, CX
+	PREFETCHT0 (CX)
+	ADDQ       R8, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -2994,211 +4291,275 @@ panel:
 	VPXORD     Z5, Z5, Z5
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R10
-	MOVQ       k+0(FP), R11
-	MOVQ       bRows+56(FP), R12
-	TESTQ      R12, R12
+	MOVQ       b+40(FP), R8
+	MOVQ       k+0(FP), R9
+	MOVQ       bRows+56(FP), R10
+	TESTQ      R10, R10
 	JNE        unfolded
-	TESTQ      R11, R11
+	MOVQ       bRow+48(FP), R10
+	SHLQ       $0x02, R10
+	TESTQ      R9, R9
 	JE         done
 
 step:
-	VMOVUPS      (R10), Z8
-	VBROADCASTSS (CX), Z9
-	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (CX)(BX*1), Z9
-	VFMADD231PS  Z8, Z9, Z1
-	VBROADCASTSS (CX)(BX*2), Z9
-	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (CX)(SI*1), Z9
-	VFMADD231PS  Z8, Z9, Z3
-	VBROADCASTSS (CX)(BX*4), Z9
-	VFMADD231PS  Z8, Z9, Z4
-	VBROADCASTSS (CX)(DI*1), Z9
-	VFMADD231PS  Z8, Z9, Z5
-	VBROADCASTSS (CX)(SI*2), Z9
-	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (CX)(R8*1), Z9
-	VFMADD231PS  Z8, Z9, Z7
+	VMOVUPS      (R8), Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z9, Z10, Z0
+	VBROADCASTSS (CX)(DX*1), Z10
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (CX)(DX*2), Z10
+	VFMADD231PS  Z9, Z10, Z2
+	VBROADCASTSS (CX)(BX*1), Z10
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (CX)(DX*4), Z10
+	VFMADD231PS  Z9, Z10, Z4
+	VBROADCASTSS (CX)(SI*1), Z10
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (CX)(BX*2), Z10
+	VFMADD231PS  Z9, Z10, Z6
+	VBROADCASTSS (CX)(DI*1), Z10
+	VFMADD231PS  Z9, Z10, Z7
+	VBROADCASTSS (CX)(DX*8), Z10
+	VFMADD231PS  Z9, Z10, Z8
 	ADDQ         AX, CX
-	ADDQ         DX, R10
-	DECQ         R11
+	ADDQ         R10, R8
+	DECQ         R9
 	JNE          step
 	JMP          done
 
 unfolded:
+	MOVQ  bSplit+72(FP), R11
 	TESTQ R11, R11
+	JE    whole
+	KMOVW 16(R11), K1
+	MOVQ  (R11), R12
+	LEAQ  (R8)(R12*4), R12
+	TESTQ R9, R9
+	JE    done
+
+stepSplit:
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z9
+	VMOVUPS      (R12)(R11*4), K1, Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z9, Z10, Z0
+	VBROADCASTSS (CX)(DX*1), Z10
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (CX)(DX*2), Z10
+	VFMADD231PS  Z9, Z10, Z2
+	VBROADCASTSS (CX)(BX*1), Z10
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (CX)(DX*4), Z10
+	VFMADD231PS  Z9, Z10, Z4
+	VBROADCASTSS (CX)(SI*1), Z10
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (CX)(BX*2), Z10
+	VFMADD231PS  Z9, Z10, Z6
+	VBROADCASTSS (CX)(DI*1), Z10
+	VFMADD231PS  Z9, Z10, Z7
+	VBROADCASTSS (CX)(DX*8), Z10
+	VFMADD231PS  Z9, Z10, Z8
+	ADDQ         AX, CX
+	DECQ         R9
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R9, R9
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R12), R13
-	ADDQ         $0x08, R12
-	VMOVUPS      (R10)(R13*4), Z8
-	VBROADCASTSS (CX), Z9
-	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (CX)(BX*1), Z9
-	VFMADD231PS  Z8, Z9, Z1
-	VBROADCASTSS (CX)(BX*2), Z9
-	VFMADD231PS  Z8, Z9, Z2
-	VBROADCASTSS (CX)(SI*1), Z9
-	VFMADD231PS  Z8, Z9, Z3
-	VBROADCASTSS (CX)(BX*4), Z9
-	VFMADD231PS  Z8, Z9, Z4
-	VBROADCASTSS (CX)(DI*1), Z9
-	VFMADD231PS  Z8, Z9, Z5
-	VBROADCASTSS (CX)(SI*2), Z9
-	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (CX)(R8*1), Z9
-	VFMADD231PS  Z8, Z9, Z7
+	MOVQ         (R10), R11
+	ADDQ         $0x08, R10
+	VMOVUPS      (R8)(R11*4), Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z9, Z10, Z0
+	VBROADCASTSS (CX)(DX*1), Z10
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (CX)(DX*2), Z10
+	VFMADD231PS  Z9, Z10, Z2
+	VBROADCASTSS (CX)(BX*1), Z10
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (CX)(DX*4), Z10
+	VFMADD231PS  Z9, Z10, Z4
+	VBROADCASTSS (CX)(SI*1), Z10
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (CX)(BX*2), Z10
+	VFMADD231PS  Z9, Z10, Z6
+	VBROADCASTSS (CX)(DI*1), Z10
+	VFMADD231PS  Z9, Z10, Z7
+	VBROADCASTSS (CX)(DX*8), Z10
+	VFMADD231PS  Z9, Z10, Z8
 	ADDQ         AX, CX
-	DECQ         R11
+	DECQ         R9
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R10
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R8
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R8
+	SHLQ   $0x02, R8
 	VADDPS (CX), Z0, Z0
-	ADDQ   R9, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   R9, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   R9, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   R9, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   R9, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   R9, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z6, Z6
-	ADDQ   R9, CX
+	ADDQ   R8, CX
 	VADDPS (CX), Z7, Z7
+	ADDQ   R8, CX
+	VADDPS (CX), Z8, Z8
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
 	VMOVUPS Z0, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z7, (CX)
+	ADDQ    R8, CX
+	VMOVUPS Z8, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R9
-	SHLQ $0x02, R9
+	MOVQ cPanel+112(FP), R8
+	SHLQ $0x02, R8
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+80(FP)
+	ADDQ R8, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R9
-	SUBQ  $0x00000040, R9
-	SUBQ  R9, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), R8
+	SUBQ  $0x00000040, R8
+	SUBQ  R8, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R10
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R8
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R10
-	SHLQ      CL, R10
-	DECQ      R10
-	KMOVW     R10, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, R8
+	SHLQ      CL, R8
+	DECQ      R8
+	KMOVW     R8, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z0, Z0
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z1, Z1
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z2, Z2
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z3, Z3
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z4, Z4
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z5, Z5
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z6, Z6
-	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z9
-	VADDPS    Z9, Z7, Z7
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R8
+	SHLQ      $0x02, R8
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z0, Z0
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z1, Z1
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z2, Z2
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z3, Z3
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z4, Z4
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z5, Z5
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z6, Z6
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z7, Z7
+	ADDQ      R8, CX
+	VMOVUPS.Z (CX), K1, Z10
+	VADDPS    Z10, Z8, Z8
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R8
+	SHLQ    $0x02, R8
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    R9, CX
+	ADDQ    R8, CX
 	VMOVUPS Z7, K1, (CX)
+	ADDQ    R8, CX
+	VMOVUPS Z8, K1, (CX)
 	JMP     next
 
-// func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
+	LEAQ (DI)(DX*2), R8
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R9
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R9
 	SHLQ       $0x02, R9
-	MOVQ       cApart+96(FP), R10
+	MOVQ       cApart+104(FP), R10
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)(R10*4)
 	ADDQ       R9, CX
@@ -3243,104 +4604,171 @@ panel:
 	VPXORD     Z15, Z15, Z15
 	VPXORD     Z16, Z16, Z16
 	VPXORD     Z17, Z17, Z17
+	VPXORD     Z18, Z18, Z18
+	VPXORD     Z19, Z19, Z19
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R10
-	MOVQ       k+0(FP), R11
-	MOVQ       bRows+56(FP), R12
-	TESTQ      R12, R12
-	JNE        unfolded
+	MOVQ       b+40(FP), R9
+	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
 	TESTQ      R11, R11
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R11
+	SHLQ       $0x02, R11
+	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (R10), Z18
-	VMOVUPS      64(R10), Z19
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z18, Z20, Z0
-	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS (CX)(BX*1), Z20
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS (CX)(BX*2), Z20
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS (CX)(SI*1), Z20
-	VFMADD231PS  Z18, Z20, Z6
-	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS (CX)(BX*4), Z20
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS (CX)(DI*1), Z20
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS (CX)(SI*2), Z20
-	VFMADD231PS  Z18, Z20, Z12
-	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS (CX)(R8*1), Z20
-	VFMADD231PS  Z18, Z20, Z14
-	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS (CX)(BX*8), Z20
-	VFMADD231PS  Z18, Z20, Z16
-	VFMADD231PS  Z19, Z20, Z17
+	VMOVUPS      (R9), Z20
+	VMOVUPS      64(R9), Z21
+	VBROADCASTSS (CX), Z22
+	VFMADD231PS  Z20, Z22, Z0
+	VFMADD231PS  Z21, Z22, Z1
+	VBROADCASTSS (CX)(DX*1), Z22
+	VFMADD231PS  Z20, Z22, Z2
+	VFMADD231PS  Z21, Z22, Z3
+	VBROADCASTSS (CX)(DX*2), Z22
+	VFMADD231PS  Z20, Z22, Z4
+	VFMADD231PS  Z21, Z22, Z5
+	VBROADCASTSS (CX)(BX*1), Z22
+	VFMADD231PS  Z20, Z22, Z6
+	VFMADD231PS  Z21, Z22, Z7
+	VBROADCASTSS (CX)(DX*4), Z22
+	VFMADD231PS  Z20, Z22, Z8
+	VFMADD231PS  Z21, Z22, Z9
+	VBROADCASTSS (CX)(SI*1), Z22
+	VFMADD231PS  Z20, Z22, Z10
+	VFMADD231PS  Z21, Z22, Z11
+	VBROADCASTSS (CX)(BX*2), Z22
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z13
+	VBROADCASTSS (CX)(DI*1), Z22
+	VFMADD231PS  Z20, Z22, Z14
+	VFMADD231PS  Z21, Z22, Z15
+	VBROADCASTSS (CX)(DX*8), Z22
+	VFMADD231PS  Z20, Z22, Z16
+	VFMADD231PS  Z21, Z22, Z17
+	VBROADCASTSS (CX)(R8*1), Z22
+	VFMADD231PS  Z20, Z22, Z18
+	VFMADD231PS  Z21, Z22, Z19
 	ADDQ         AX, CX
-	ADDQ         DX, R10
-	DECQ         R11
+	ADDQ         R11, R9
+	DECQ         R10
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R14
-	LEAQ  (R10)(R14*4), R14
-	TESTQ R11, R11
+	MOVQ  bApart+64(FP), R13
+	LEAQ  (R9)(R13*4), R13
+	MOVQ  bSplit+72(FP), R12
+	TESTQ R12, R12
+	JE    whole
+	KMOVW 16(R12), K1
+	MOVQ  (R12), R14
+	LEAQ  (R9)(R14*4), R14
+	KMOVW 24(R12), K2
+	MOVQ  8(R12), R15
+	LEAQ  (R9)(R15*4), R15
+	TESTQ R10, R10
+	JE    done
+
+stepSplit:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z20
+	VMOVUPS      (R14)(R12*4), K1, Z20
+	VMOVUPS      (R13)(R12*4), Z21
+	VMOVUPS      (R15)(R12*4), K2, Z21
+	VBROADCASTSS (CX), Z22
+	VFMADD231PS  Z20, Z22, Z0
+	VFMADD231PS  Z21, Z22, Z1
+	VBROADCASTSS (CX)(DX*1), Z22
+	VFMADD231PS  Z20, Z22, Z2
+	VFMADD231PS  Z21, Z22, Z3
+	VBROADCASTSS (CX)(DX*2), Z22
+	VFMADD231PS  Z20, Z22, Z4
+	VFMADD231PS  Z21, Z22, Z5
+	VBROADCASTSS (CX)(BX*1), Z22
+	VFMADD231PS  Z20, Z22, Z6
+	VFMADD231PS  Z21, Z22, Z7
+	VBROADCASTSS (CX)(DX*4), Z22
+	VFMADD231PS  Z20, Z22, Z8
+	VFMADD231PS  Z21, Z22, Z9
+	VBROADCASTSS (CX)(SI*1), Z22
+	VFMADD231PS  Z20, Z22, Z10
+	VFMADD231PS  Z21, Z22, Z11
+	VBROADCASTSS (CX)(BX*2), Z22
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z13
+	VBROADCASTSS (CX)(DI*1), Z22
+	VFMADD231PS  Z20, Z22, Z14
+	VFMADD231PS  Z21, Z22, Z15
+	VBROADCASTSS (CX)(DX*8), Z22
+	VFMADD231PS  Z20, Z22, Z16
+	VFMADD231PS  Z21, Z22, Z17
+	VBROADCASTSS (CX)(R8*1), Z22
+	VFMADD231PS  Z20, Z22, Z18
+	VFMADD231PS  Z21, Z22, Z19
+	ADDQ         AX, CX
+	DECQ         R10
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R10, R10
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R12), R13
-	ADDQ         $0x08, R12
-	VMOVUPS      (R10)(R13*4), Z18
-	VMOVUPS      (R14)(R13*4), Z19
-	VBROADCASTSS (CX), Z20
-	VFMADD231PS  Z18, Z20, Z0
-	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS (CX)(BX*1), Z20
-	VFMADD231PS  Z18, Z20, Z2
-	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS (CX)(BX*2), Z20
-	VFMADD231PS  Z18, Z20, Z4
-	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS (CX)(SI*1), Z20
-	VFMADD231PS  Z18, Z20, Z6
-	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS (CX)(BX*4), Z20
-	VFMADD231PS  Z18, Z20, Z8
-	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS (CX)(DI*1), Z20
-	VFMADD231PS  Z18, Z20, Z10
-	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS (CX)(SI*2), Z20
-	VFMADD231PS  Z18, Z20, Z12
-	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS (CX)(R8*1), Z20
-	VFMADD231PS  Z18, Z20, Z14
-	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS (CX)(BX*8), Z20
-	VFMADD231PS  Z18, Z20, Z16
-	VFMADD231PS  Z19, Z20, Z17
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z20
+	VMOVUPS      (R13)(R12*4), Z21
+	VBROADCASTSS (CX), Z22
+	VFMADD231PS  Z20, Z22, Z0
+	VFMADD231PS  Z21, Z22, Z1
+	VBROADCASTSS (CX)(DX*1), Z22
+	VFMADD231PS  Z20, Z22, Z2
+	VFMADD231PS  Z21, Z22, Z3
+	VBROADCASTSS (CX)(DX*2), Z22
+	VFMADD231PS  Z20, Z22, Z4
+	VFMADD231PS  Z21, Z22, Z5
+	VBROADCASTSS (CX)(BX*1), Z22
+	VFMADD231PS  Z20, Z22, Z6
+	VFMADD231PS  Z21, Z22, Z7
+	VBROADCASTSS (CX)(DX*4), Z22
+	VFMADD231PS  Z20, Z22, Z8
+	VFMADD231PS  Z21, Z22, Z9
+	VBROADCASTSS (CX)(SI*1), Z22
+	VFMADD231PS  Z20, Z22, Z10
+	VFMADD231PS  Z21, Z22, Z11
+	VBROADCASTSS (CX)(BX*2), Z22
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z13
+	VBROADCASTSS (CX)(DI*1), Z22
+	VFMADD231PS  Z20, Z22, Z14
+	VFMADD231PS  Z21, Z22, Z15
+	VBROADCASTSS (CX)(DX*8), Z22
+	VFMADD231PS  Z20, Z22, Z16
+	VFMADD231PS  Z21, Z22, Z17
+	VBROADCASTSS (CX)(R8*1), Z22
+	VFMADD231PS  Z20, Z22, Z18
+	VFMADD231PS  Z21, Z22, Z19
 	ADDQ         AX, CX
-	DECQ         R11
+	DECQ         R10
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R10
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R9
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R10, $0x10
+	CMPQ   R9, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R10
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   cApart+104(FP), R10
 	VADDPS (CX), Z0, Z0
 	VADDPS (CX)(R10*4), Z1, Z1
 	ADDQ   R9, CX
@@ -3367,10 +4795,15 @@ done:
 	ADDQ   R9, CX
 	VADDPS (CX), Z16, Z16
 	VADDPS (CX)(R10*4), Z17, Z17
+	ADDQ   R9, CX
+	VADDPS (CX), Z18, Z18
+	VADDPS (CX)(R10*4), Z19, Z19
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R10
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    cApart+104(FP), R10
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, (CX)(R10*4)
 	ADDQ    R9, CX
@@ -3397,99 +4830,111 @@ store:
 	ADDQ    R9, CX
 	VMOVUPS Z16, (CX)
 	VMOVUPS Z17, (CX)(R10*4)
+	ADDQ    R9, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, (CX)(R10*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R9
+	MOVQ cPanel+112(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+80(FP)
+	ADDQ R9, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R9
+	IMULQ panels+120(FP), R9
 	SUBQ  $0x00000080, R9
-	SUBQ  R9, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  R9, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R10
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R9
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R11
-	SHLQ  CL, R11
-	DECQ  R11
-	KMOVW R11, K1
+	MOVQ  $0x00000001, R10
+	SHLQ  CL, R10
+	DECQ  R10
+	KMOVW R10, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R10, CX
-	MOVQ      $0x00000001, R10
-	SHLQ      CL, R10
-	DECQ      R10
-	KMOVW     R10, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      R9, CX
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R10
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z0, Z0
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z1, Z1
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R9
+	SHLQ      $0x02, R9
+	MOVQ      cApart+104(FP), R10
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z0, Z0
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z1, Z1
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z2, Z2
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z3, Z3
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z2, Z2
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z3, Z3
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z4, Z4
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z5, Z5
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z4, Z4
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z5, Z5
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z6, Z6
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z7, Z7
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z6, Z6
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z7, Z7
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z8, Z8
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z8, Z8
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z9, Z9
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z10, Z10
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z11, Z11
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z10, Z10
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z11, Z11
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z12, Z12
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z13, Z13
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z12, Z12
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z13, Z13
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z14, Z14
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z15, Z15
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z14, Z14
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z15, Z15
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z20
-	VADDPS    Z20, Z16, Z16
-	VMOVUPS.Z (CX)(R10*4), K2, Z20
-	VADDPS    Z20, Z17, Z17
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z16, Z16
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z17, Z17
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z22
+	VADDPS    Z22, Z18, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z22
+	VADDPS    Z22, Z19, Z19
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R10
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    cApart+104(FP), R10
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, (CX)(R10*4)
 	ADDQ    R9, CX
@@ -3516,30 +4961,34 @@ storeNarrow:
 	ADDQ    R9, CX
 	VMOVUPS Z16, K1, (CX)
 	VMOVUPS Z17, K2, (CX)(R10*4)
+	ADDQ    R9, CX
+	VMOVUPS Z18, K1, (CX)
+	VMOVUPS Z19, K2, (CX)(R10*4)
 	JMP     next
 
-// func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile9x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
+	LEAQ (DI)(DX*2), R8
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R9
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R9
 	SHLQ       $0x02, R9
+	PREFETCHT0 (CX)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	ADDQ       R9, CX
 	PREFETCHT0 (CX)
@@ -3566,79 +5015,128 @@ panel:
 	VPXORD     Z6, Z6, Z6
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R10
-	MOVQ       k+0(FP), R11
-	MOVQ       bRows+56(FP), R12
-	TESTQ      R12, R12
-	JNE        unfolded
+	MOVQ       b+40(FP), R9
+	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
 	TESTQ      R11, R11
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R11
+	SHLQ       $0x02, R11
+	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (R10), Z9
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z9, Z10, Z0
-	VBROADCASTSS (CX)(BX*1), Z10
-	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (CX)(BX*2), Z10
-	VFMADD231PS  Z9, Z10, Z2
-	VBROADCASTSS (CX)(SI*1), Z10
-	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (CX)(BX*4), Z10
-	VFMADD231PS  Z9, Z10, Z4
-	VBROADCASTSS (CX)(DI*1), Z10
-	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (CX)(SI*2), Z10
-	VFMADD231PS  Z9, Z10, Z6
-	VBROADCASTSS (CX)(R8*1), Z10
-	VFMADD231PS  Z9, Z10, Z7
-	VBROADCASTSS (CX)(BX*8), Z10
-	VFMADD231PS  Z9, Z10, Z8
+	VMOVUPS      (R9), Z10
+	VBROADCASTSS (CX), Z11
+	VFMADD231PS  Z10, Z11, Z0
+	VBROADCASTSS (CX)(DX*1), Z11
+	VFMADD231PS  Z10, Z11, Z1
+	VBROADCASTSS (CX)(DX*2), Z11
+	VFMADD231PS  Z10, Z11, Z2
+	VBROADCASTSS (CX)(BX*1), Z11
+	VFMADD231PS  Z10, Z11, Z3
+	VBROADCASTSS (CX)(DX*4), Z11
+	VFMADD231PS  Z10, Z11, Z4
+	VBROADCASTSS (CX)(SI*1), Z11
+	VFMADD231PS  Z10, Z11, Z5
+	VBROADCASTSS (CX)(BX*2), Z11
+	VFMADD231PS  Z10, Z11, Z6
+	VBROADCASTSS (CX)(DI*1), Z11
+	VFMADD231PS  Z10, Z11, Z7
+	VBROADCASTSS (CX)(DX*8), Z11
+	VFMADD231PS  Z10, Z11, Z8
+	VBROADCASTSS (CX)(R8*1), Z11
+	VFMADD231PS  Z10, Z11, Z9
 	ADDQ         AX, CX
-	ADDQ         DX, R10
-	DECQ         R11
+	ADDQ         R11, R9
+	DECQ         R10
 	JNE          step
 	JMP          done
 
 unfolded:
-	TESTQ R11, R11
+	MOVQ  bSplit+72(FP), R12
+	TESTQ R12, R12
+	JE    whole
+	KMOVW 16(R12), K1
+	MOVQ  (R12), R13
+	LEAQ  (R9)(R13*4), R13
+	TESTQ R10, R10
+	JE    done
+
+stepSplit:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z10
+	VMOVUPS      (R13)(R12*4), K1, Z10
+	VBROADCASTSS (CX), Z11
+	VFMADD231PS  Z10, Z11, Z0
+	VBROADCASTSS (CX)(DX*1), Z11
+	VFMADD231PS  Z10, Z11, Z1
+	VBROADCASTSS (CX)(DX*2), Z11
+	VFMADD231PS  Z10, Z11, Z2
+	VBROADCASTSS (CX)(BX*1), Z11
+	VFMADD231PS  Z10, Z11, Z3
+	VBROADCASTSS (CX)(DX*4), Z11
+	VFMADD231PS  Z10, Z11, Z4
+	VBROADCASTSS (CX)(SI*1), Z11
+	VFMADD231PS  Z10, Z11, Z5
+	VBROADCASTSS (CX)(BX*2), Z11
+	VFMADD231PS  Z10, Z11, Z6
+	VBROADCASTSS (CX)(DI*1), Z11
+	VFMADD231PS  Z10, Z11, Z7
+	VBROADCASTSS (CX)(DX*8), Z11
+	VFMADD231PS  Z10, Z11, Z8
+	VBROADCASTSS (CX)(R8*1), Z11
+	VFMADD231PS  Z10, Z11, Z9
+	ADDQ         AX, CX
+	DECQ         R10
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R10, R10
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R12), R13
-	ADDQ         $0x08, R12
-	VMOVUPS      (R10)(R13*4), Z9
-	VBROADCASTSS (CX), Z10
-	VFMADD231PS  Z9, Z10, Z0
-	VBROADCASTSS (CX)(BX*1), Z10
-	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (CX)(BX*2), Z10
-	VFMADD231PS  Z9, Z10, Z2
-	VBROADCASTSS (CX)(SI*1), Z10
-	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (CX)(BX*4), Z10
-	VFMADD231PS  Z9, Z10, Z4
-	VBROADCASTSS (CX)(DI*1), Z10
-	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (CX)(SI*2), Z10
-	VFMADD231PS  Z9, Z10, Z6
-	VBROADCASTSS (CX)(R8*1), Z10
-	VFMADD231PS  Z9, Z10, Z7
-	VBROADCASTSS (CX)(BX*8), Z10
-	VFMADD231PS  Z9, Z10, Z8
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z10
+	VBROADCASTSS (CX), Z11
+	VFMADD231PS  Z10, Z11, Z0
+	VBROADCASTSS (CX)(DX*1), Z11
+	VFMADD231PS  Z10, Z11, Z1
+	VBROADCASTSS (CX)(DX*2), Z11
+	VFMADD231PS  Z10, Z11, Z2
+	VBROADCASTSS (CX)(BX*1), Z11
+	VFMADD231PS  Z10, Z11, Z3
+	VBROADCASTSS (CX)(DX*4), Z11
+	VFMADD231PS  Z10, Z11, Z4
+	VBROADCASTSS (CX)(SI*1), Z11
+	VFMADD231PS  Z10, Z11, Z5
+	VBROADCASTSS (CX)(BX*2), Z11
+	VFMADD231PS  Z10, Z11, Z6
+	VBROADCASTSS (CX)(DI*1), Z11
+	VFMADD231PS  Z10, Z11, Z7
+	VBROADCASTSS (CX)(DX*8), Z11
+	VFMADD231PS  Z10, Z11, Z8
+	VBROADCASTSS (CX)(R8*1), Z11
+	VFMADD231PS  Z10, Z11, Z9
 	ADDQ         AX, CX
-	DECQ         R11
+	DECQ         R10
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R10
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R9
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R9
+	SHLQ   $0x02, R9
 	VADDPS (CX), Z0, Z0
 	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
@@ -3656,9 +5154,13 @@ done:
 	VADDPS (CX), Z7, Z7
 	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
+	ADDQ   R9, CX
+	VADDPS (CX), Z9, Z9
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
 	VMOVUPS Z0, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
@@ -3676,72 +5178,81 @@ store:
 	VMOVUPS Z7, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
+	ADDQ    R9, CX
+	VMOVUPS Z9, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R9
+	MOVQ cPanel+112(FP), R9
 	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R9, c+80(FP)
+	ADDQ R9, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R9
+	IMULQ panels+120(FP), R9
 	SUBQ  $0x00000040, R9
-	SUBQ  R9, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  R9, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R10
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R9
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R10
-	SHLQ      CL, R10
-	DECQ      R10
-	KMOVW     R10, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z0, Z0
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R9
+	SHLQ      $0x02, R9
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z0, Z0
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z1, Z1
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z1, Z1
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z2, Z2
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z2, Z2
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z3, Z3
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z3, Z3
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z4, Z4
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z4, Z4
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z5, Z5
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z5, Z5
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z6, Z6
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z6, Z6
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z7, Z7
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z7, Z7
 	ADDQ      R9, CX
-	VMOVUPS.Z (CX), K1, Z10
-	VADDPS    Z10, Z8, Z8
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z8, Z8
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z11
+	VADDPS    Z11, Z9, Z9
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
 	VMOVUPS Z0, K1, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
@@ -3759,61 +5270,64 @@ storeNarrow:
 	VMOVUPS Z7, K1, (CX)
 	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
+	ADDQ    R9, CX
+	VMOVUPS Z9, K1, (CX)
 	JMP     next
 
-// func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
-	LEAQ (R8)(BX*2), R9
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
+	LEAQ (DI)(DX*2), R8
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R10
-	SHLQ       $0x02, R10
-	MOVQ       cApart+96(FP), R11
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R9
+	SHLQ       $0x02, R9
+	MOVQ       cApart+104(FP), R10
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
-	ADDQ       R10, CX
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R11*4)
+	PREFETCHT0 60(CX)(R10*4)
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(R10*4)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -3834,342 +5348,432 @@ panel:
 	VPXORD     Z17, Z17, Z17
 	VPXORD     Z18, Z18, Z18
 	VPXORD     Z19, Z19, Z19
+	VPXORD     Z20, Z20, Z20
+	VPXORD     Z21, Z21, Z21
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R11
-	MOVQ       k+0(FP), R12
-	MOVQ       bRows+56(FP), R13
-	TESTQ      R13, R13
+	MOVQ       b+40(FP), R9
+	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
 	JNE        unfolded
-	TESTQ      R12, R12
+	MOVQ       bRow+48(FP), R11
+	SHLQ       $0x02, R11
+	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (R11), Z20
-	VMOVUPS      64(R11), Z21
-	VBROADCASTSS (CX), Z22
-	VFMADD231PS  Z20, Z22, Z0
-	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS (CX)(BX*1), Z22
-	VFMADD231PS  Z20, Z22, Z2
-	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS (CX)(BX*2), Z22
-	VFMADD231PS  Z20, Z22, Z4
-	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS (CX)(SI*1), Z22
-	VFMADD231PS  Z20, Z22, Z6
-	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS (CX)(BX*4), Z22
-	VFMADD231PS  Z20, Z22, Z8
-	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS (CX)(DI*1), Z22
-	VFMADD231PS  Z20, Z22, Z10
-	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS (CX)(SI*2), Z22
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS (CX)(R8*1), Z22
-	VFMADD231PS  Z20, Z22, Z14
-	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS (CX)(BX*8), Z22
-	VFMADD231PS  Z20, Z22, Z16
-	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS (CX)(R9*1), Z22
-	VFMADD231PS  Z20, Z22, Z18
-	VFMADD231PS  Z21, Z22, Z19
+	VMOVUPS      (R9), Z22
+	VMOVUPS      64(R9), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z22, Z24, Z0
+	VFMADD231PS  Z23, Z24, Z1
+	VBROADCASTSS (CX)(DX*1), Z24
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(DX*2), Z24
+	VFMADD231PS  Z22, Z24, Z4
+	VFMADD231PS  Z23, Z24, Z5
+	VBROADCASTSS (CX)(BX*1), Z24
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(DX*4), Z24
+	VFMADD231PS  Z22, Z24, Z8
+	VFMADD231PS  Z23, Z24, Z9
+	VBROADCASTSS (CX)(SI*1), Z24
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (CX)(BX*2), Z24
+	VFMADD231PS  Z22, Z24, Z12
+	VFMADD231PS  Z23, Z24, Z13
+	VBROADCASTSS (CX)(DI*1), Z24
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (CX)(DX*8), Z24
+	VFMADD231PS  Z22, Z24, Z16
+	VFMADD231PS  Z23, Z24, Z17
+	VBROADCASTSS (CX)(R8*1), Z24
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VBROADCASTSS (CX)(SI*2), Z24
+	VFMADD231PS  Z22, Z24, Z20
+	VFMADD231PS  Z23, Z24, Z21
 	ADDQ         AX, CX
-	ADDQ         DX, R11
-	DECQ         R12
+	ADDQ         R11, R9
+	DECQ         R10
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R15
-	LEAQ  (R11)(R15*4), R15
+	MOVQ  bApart+64(FP), R13
+	LEAQ  (R9)(R13*4), R13
+	MOVQ  bSplit+72(FP), R12
 	TESTQ R12, R12
+	JE    whole
+	KMOVW 16(R12), K1
+	MOVQ  (R12), R14
+	LEAQ  (R9)(R14*4), R14
+	KMOVW 24(R12), K2
+	MOVQ  8(R12), R15
+	LEAQ  (R9)(R15*4), R15
+	TESTQ R10, R10
+	JE    done
+
+stepSplit:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z22
+	VMOVUPS      (R14)(R12*4), K1, Z22
+	VMOVUPS      (R13)(R12*4), Z23
+	VMOVUPS      (R15)(R12*4), K2, Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z22, Z24, Z0
+	VFMADD231PS  Z23, Z24, Z1
+	VBROADCASTSS (CX)(DX*1), Z24
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(DX*2), Z24
+	VFMADD231PS  Z22, Z24, Z4
+	VFMADD231PS  Z23, Z24, Z5
+	VBROADCASTSS (CX)(BX*1), Z24
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(DX*4), Z24
+	VFMADD231PS  Z22, Z24, Z8
+	VFMADD231PS  Z23, Z24, Z9
+	VBROADCASTSS (CX)(SI*1), Z24
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (CX)(BX*2), Z24
+	VFMADD231PS  Z22, Z24, Z12
+	VFMADD231PS  Z23, Z24, Z13
+	VBROADCASTSS (CX)(DI*1), Z24
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (CX)(DX*8), Z24
+	VFMADD231PS  Z22, Z24, Z16
+	VFMADD231PS  Z23, Z24, Z17
+	VBROADCASTSS (CX)(R8*1), Z24
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VBROADCASTSS (CX)(SI*2), Z24
+	VFMADD231PS  Z22, Z24, Z20
+	VFMADD231PS  Z23, Z24, Z21
+	ADDQ         AX, CX
+	DECQ         R10
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R10, R10
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R13), R14
-	ADDQ         $0x08, R13
-	VMOVUPS      (R11)(R14*4), Z20
-	VMOVUPS      (R15)(R14*4), Z21
-	VBROADCASTSS (CX), Z22
-	VFMADD231PS  Z20, Z22, Z0
-	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS (CX)(BX*1), Z22
-	VFMADD231PS  Z20, Z22, Z2
-	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS (CX)(BX*2), Z22
-	VFMADD231PS  Z20, Z22, Z4
-	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS (CX)(SI*1), Z22
-	VFMADD231PS  Z20, Z22, Z6
-	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS (CX)(BX*4), Z22
-	VFMADD231PS  Z20, Z22, Z8
-	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS (CX)(DI*1), Z22
-	VFMADD231PS  Z20, Z22, Z10
-	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS (CX)(SI*2), Z22
-	VFMADD231PS  Z20, Z22, Z12
-	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS (CX)(R8*1), Z22
-	VFMADD231PS  Z20, Z22, Z14
-	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS (CX)(BX*8), Z22
-	VFMADD231PS  Z20, Z22, Z16
-	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS (CX)(R9*1), Z22
-	VFMADD231PS  Z20, Z22, Z18
-	VFMADD231PS  Z21, Z22, Z19
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z22
+	VMOVUPS      (R13)(R12*4), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z22, Z24, Z0
+	VFMADD231PS  Z23, Z24, Z1
+	VBROADCASTSS (CX)(DX*1), Z24
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (CX)(DX*2), Z24
+	VFMADD231PS  Z22, Z24, Z4
+	VFMADD231PS  Z23, Z24, Z5
+	VBROADCASTSS (CX)(BX*1), Z24
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (CX)(DX*4), Z24
+	VFMADD231PS  Z22, Z24, Z8
+	VFMADD231PS  Z23, Z24, Z9
+	VBROADCASTSS (CX)(SI*1), Z24
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (CX)(BX*2), Z24
+	VFMADD231PS  Z22, Z24, Z12
+	VFMADD231PS  Z23, Z24, Z13
+	VBROADCASTSS (CX)(DI*1), Z24
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (CX)(DX*8), Z24
+	VFMADD231PS  Z22, Z24, Z16
+	VFMADD231PS  Z23, Z24, Z17
+	VBROADCASTSS (CX)(R8*1), Z24
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VBROADCASTSS (CX)(SI*2), Z24
+	VFMADD231PS  Z22, Z24, Z20
+	VFMADD231PS  Z23, Z24, Z21
 	ADDQ         AX, CX
-	DECQ         R12
+	DECQ         R10
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R11
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R9
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R11, $0x10
+	CMPQ   R9, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R11
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R9
+	SHLQ   $0x02, R9
+	MOVQ   cApart+104(FP), R10
 	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(R11*4), Z1, Z1
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z1, Z1
+	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
-	VADDPS (CX)(R11*4), Z3, Z3
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z3, Z3
+	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
-	VADDPS (CX)(R11*4), Z5, Z5
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z5, Z5
+	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
-	VADDPS (CX)(R11*4), Z7, Z7
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z7, Z7
+	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
-	VADDPS (CX)(R11*4), Z9, Z9
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z9, Z9
+	ADDQ   R9, CX
 	VADDPS (CX), Z10, Z10
-	VADDPS (CX)(R11*4), Z11, Z11
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z11, Z11
+	ADDQ   R9, CX
 	VADDPS (CX), Z12, Z12
-	VADDPS (CX)(R11*4), Z13, Z13
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z13, Z13
+	ADDQ   R9, CX
 	VADDPS (CX), Z14, Z14
-	VADDPS (CX)(R11*4), Z15, Z15
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z15, Z15
+	ADDQ   R9, CX
 	VADDPS (CX), Z16, Z16
-	VADDPS (CX)(R11*4), Z17, Z17
-	ADDQ   R10, CX
+	VADDPS (CX)(R10*4), Z17, Z17
+	ADDQ   R9, CX
 	VADDPS (CX), Z18, Z18
-	VADDPS (CX)(R11*4), Z19, Z19
+	VADDPS (CX)(R10*4), Z19, Z19
+	ADDQ   R9, CX
+	VADDPS (CX), Z20, Z20
+	VADDPS (CX)(R10*4), Z21, Z21
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R11
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    cApart+104(FP), R10
 	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z1, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z3, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z5, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z7, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z9, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z11, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z13, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z15, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z17, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, (CX)(R11*4)
+	VMOVUPS Z19, (CX)(R10*4)
+	ADDQ    R9, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, (CX)(R10*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R10
-	SHLQ $0x02, R10
+	MOVQ cPanel+112(FP), R9
+	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+80(FP)
+	ADDQ R9, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R10
-	SUBQ  $0x00000080, R10
-	SUBQ  R10, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), R9
+	SUBQ  $0x00000080, R9
+	SUBQ  R9, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R11
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R9
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R12
-	SHLQ  CL, R12
-	DECQ  R12
-	KMOVW R12, K1
+	MOVQ  $0x00000001, R10
+	SHLQ  CL, R10
+	DECQ  R10
+	KMOVW R10, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R11, CX
-	MOVQ      $0x00000001, R11
-	SHLQ      CL, R11
-	DECQ      R11
-	KMOVW     R11, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      R9, CX
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R11
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z0, Z0
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z1, Z1
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z2, Z2
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z3, Z3
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z4, Z4
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z5, Z5
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z6, Z6
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z7, Z7
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z8, Z8
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z9, Z9
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z10, Z10
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z11, Z11
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z12, Z12
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z13, Z13
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z14, Z14
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z15, Z15
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z16, Z16
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z17, Z17
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z22
-	VADDPS    Z22, Z18, Z18
-	VMOVUPS.Z (CX)(R11*4), K2, Z22
-	VADDPS    Z22, Z19, Z19
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R9
+	SHLQ      $0x02, R9
+	MOVQ      cApart+104(FP), R10
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z0, Z0
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z1, Z1
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z2, Z2
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z3, Z3
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z4, Z4
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z5, Z5
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z6, Z6
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z7, Z7
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z8, Z8
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z9, Z9
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z10, Z10
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z11, Z11
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z12, Z12
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z13, Z13
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z14, Z14
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z15, Z15
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z16, Z16
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z17, Z17
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z18, Z18
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z19, Z19
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z24
+	VADDPS    Z24, Z20, Z20
+	VMOVUPS.Z (CX)(R10*4), K2, Z24
+	VADDPS    Z24, Z21, Z21
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R11
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
+	MOVQ    cApart+104(FP), R10
 	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z1, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z3, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z5, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z7, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z9, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z11, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z13, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z15, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z16, K1, (CX)
-	VMOVUPS Z17, K2, (CX)(R11*4)
-	ADDQ    R10, CX
+	VMOVUPS Z17, K2, (CX)(R10*4)
+	ADDQ    R9, CX
 	VMOVUPS Z18, K1, (CX)
-	VMOVUPS Z19, K2, (CX)(R11*4)
+	VMOVUPS Z19, K2, (CX)(R10*4)
+	ADDQ    R9, CX
+	VMOVUPS Z20, K1, (CX)
+	VMOVUPS Z21, K2, (CX)(R10*4)
 	JMP     next
 
-// func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile10x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
-	LEAQ (R8)(BX*2), R9
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
+	LEAQ (DI)(DX*2), R8
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R10
-	SHLQ       $0x02, R10
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R9
+	SHLQ       $0x02, R9
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
-	ADDQ       R10, CX
+	ADDQ       R9, CX
+	PREFETCHT0 (CX)
+	ADDQ       R9, CX
 	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
@@ -4181,238 +5785,306 @@ panel:
 	VPXORD     Z7, Z7, Z7
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R11
-	MOVQ       k+0(FP), R12
-	MOVQ       bRows+56(FP), R13
-	TESTQ      R13, R13
+	MOVQ       b+40(FP), R9
+	MOVQ       k+0(FP), R10
+	MOVQ       bRows+56(FP), R11
+	TESTQ      R11, R11
 	JNE        unfolded
-	TESTQ      R12, R12
+	MOVQ       bRow+48(FP), R11
+	SHLQ       $0x02, R11
+	TESTQ      R10, R10
 	JE         done
 
 step:
-	VMOVUPS      (R11), Z10
-	VBROADCASTSS (CX), Z11
-	VFMADD231PS  Z10, Z11, Z0
-	VBROADCASTSS (CX)(BX*1), Z11
-	VFMADD231PS  Z10, Z11, Z1
-	VBROADCASTSS (CX)(BX*2), Z11
-	VFMADD231PS  Z10, Z11, Z2
-	VBROADCASTSS (CX)(SI*1), Z11
-	VFMADD231PS  Z10, Z11, Z3
-	VBROADCASTSS (CX)(BX*4), Z11
-	VFMADD231PS  Z10, Z11, Z4
-	VBROADCASTSS (CX)(DI*1), Z11
-	VFMADD231PS  Z10, Z11, Z5
-	VBROADCASTSS (CX)(SI*2), Z11
-	VFMADD231PS  Z10, Z11, Z6
-	VBROADCASTSS (CX)(R8*1), Z11
-	VFMADD231PS  Z10, Z11, Z7
-	VBROADCASTSS (CX)(BX*8), Z11
-	VFMADD231PS  Z10, Z11, Z8
-	VBROADCASTSS (CX)(R9*1), Z11
-	VFMADD231PS  Z10, Z11, Z9
+	VMOVUPS      (R9), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z11, Z12, Z0
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(DX*2), Z12
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*4), Z12
+	VFMADD231PS  Z11, Z12, Z4
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z11, Z12, Z6
+	VBROADCASTSS (CX)(DI*1), Z12
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(DX*8), Z12
+	VFMADD231PS  Z11, Z12, Z8
+	VBROADCASTSS (CX)(R8*1), Z12
+	VFMADD231PS  Z11, Z12, Z9
+	VBROADCASTSS (CX)(SI*2), Z12
+	VFMADD231PS  Z11, Z12, Z10
 	ADDQ         AX, CX
-	ADDQ         DX, R11
-	DECQ         R12
+	ADDQ         R11, R9
+	DECQ         R10
 	JNE          step
 	JMP          done
 
 unfolded:
+	MOVQ  bSplit+72(FP), R12
 	TESTQ R12, R12
+	JE    whole
+	KMOVW 16(R12), K1
+	MOVQ  (R12), R13
+	LEAQ  (R9)(R13*4), R13
+	TESTQ R10, R10
+	JE    done
+
+stepSplit:
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z11
+	VMOVUPS      (R13)(R12*4), K1, Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z11, Z12, Z0
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(DX*2), Z12
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*4), Z12
+	VFMADD231PS  Z11, Z12, Z4
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z11, Z12, Z6
+	VBROADCASTSS (CX)(DI*1), Z12
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(DX*8), Z12
+	VFMADD231PS  Z11, Z12, Z8
+	VBROADCASTSS (CX)(R8*1), Z12
+	VFMADD231PS  Z11, Z12, Z9
+	VBROADCASTSS (CX)(SI*2), Z12
+	VFMADD231PS  Z11, Z12, Z10
+	ADDQ         AX, CX
+	DECQ         R10
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R10, R10
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R13), R14
-	ADDQ         $0x08, R13
-	VMOVUPS      (R11)(R14*4), Z10
-	VBROADCASTSS (CX), Z11
-	VFMADD231PS  Z10, Z11, Z0
-	VBROADCASTSS (CX)(BX*1), Z11
-	VFMADD231PS  Z10, Z11, Z1
-	VBROADCASTSS (CX)(BX*2), Z11
-	VFMADD231PS  Z10, Z11, Z2
-	VBROADCASTSS (CX)(SI*1), Z11
-	VFMADD231PS  Z10, Z11, Z3
-	VBROADCASTSS (CX)(BX*4), Z11
-	VFMADD231PS  Z10, Z11, Z4
-	VBROADCASTSS (CX)(DI*1), Z11
-	VFMADD231PS  Z10, Z11, Z5
-	VBROADCASTSS (CX)(SI*2), Z11
-	VFMADD231PS  Z10, Z11, Z6
-	VBROADCASTSS (CX)(R8*1), Z11
-	VFMADD231PS  Z10, Z11, Z7
-	VBROADCASTSS (CX)(BX*8), Z11
-	VFMADD231PS  Z10, Z11, Z8
-	VBROADCASTSS (CX)(R9*1), Z11
-	VFMADD231PS  Z10, Z11, Z9
+	MOVQ         (R11), R12
+	ADDQ         $0x08, R11
+	VMOVUPS      (R9)(R12*4), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z11, Z12, Z0
+	VBROADCASTSS (CX)(DX*1), Z12
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (CX)(DX*2), Z12
+	VFMADD231PS  Z11, Z12, Z2
+	VBROADCASTSS (CX)(BX*1), Z12
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (CX)(DX*4), Z12
+	VFMADD231PS  Z11, Z12, Z4
+	VBROADCASTSS (CX)(SI*1), Z12
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (CX)(BX*2), Z12
+	VFMADD231PS  Z11, Z12, Z6
+	VBROADCASTSS (CX)(DI*1), Z12
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (CX)(DX*8), Z12
+	VFMADD231PS  Z11, Z12, Z8
+	VBROADCASTSS (CX)(R8*1), Z12
+	VFMADD231PS  Z11, Z12, Z9
+	VBROADCASTSS (CX)(SI*2), Z12
+	VFMADD231PS  Z11, Z12, Z10
 	ADDQ         AX, CX
-	DECQ         R12
+	DECQ         R10
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R11
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R9
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R9
+	SHLQ   $0x02, R9
 	VADDPS (CX), Z0, Z0
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z1, Z1
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z2, Z2
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z3, Z3
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z4, Z4
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z5, Z5
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z6, Z6
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z7, Z7
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z8, Z8
-	ADDQ   R10, CX
+	ADDQ   R9, CX
 	VADDPS (CX), Z9, Z9
+	ADDQ   R9, CX
+	VADDPS (CX), Z10, Z10
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
 	VMOVUPS Z0, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z7, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z9, (CX)
+	ADDQ    R9, CX
+	VMOVUPS Z10, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R10
-	SHLQ $0x02, R10
+	MOVQ cPanel+112(FP), R9
+	SHLQ $0x02, R9
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+80(FP)
+	ADDQ R9, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R10
-	SUBQ  $0x00000040, R10
-	SUBQ  R10, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), R9
+	SUBQ  $0x00000040, R9
+	SUBQ  R9, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R11
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R9
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R11
-	SHLQ      CL, R11
-	DECQ      R11
-	KMOVW     R11, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, R9
+	SHLQ      CL, R9
+	DECQ      R9
+	KMOVW     R9, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z0, Z0
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z1, Z1
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z2, Z2
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z3, Z3
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z4, Z4
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z5, Z5
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z6, Z6
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z7, Z7
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z8, Z8
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z11
-	VADDPS    Z11, Z9, Z9
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R9
+	SHLQ      $0x02, R9
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z0, Z0
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z1, Z1
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z2, Z2
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z3, Z3
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z4, Z4
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z5, Z5
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z6, Z6
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z7, Z7
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z8, Z8
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z9, Z9
+	ADDQ      R9, CX
+	VMOVUPS.Z (CX), K1, Z12
+	VADDPS    Z12, Z10, Z10
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R9
+	SHLQ    $0x02, R9
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z7, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z8, K1, (CX)
-	ADDQ    R10, CX
+	ADDQ    R9, CX
 	VMOVUPS Z9, K1, (CX)
+	ADDQ    R9, CX
+	VMOVUPS Z10, K1, (CX)
 	JMP     next
 
-// func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
-	LEAQ (R8)(BX*2), R9
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
+	LEAQ (DI)(DX*2), R8
+	LEAQ (R8)(DX*2), R9
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R10
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R10
 	SHLQ       $0x02, R10
-	MOVQ       cApart+96(FP), R11
+	MOVQ       cApart+104(FP), R11
+	PREFETCHT0 (CX)
+	PREFETCHT0 60(CX)(R11*4)
+	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	PREFETCHT0 60(CX)(R11*4)
 	ADDQ       R10, CX
@@ -4467,116 +6139,189 @@ panel:
 	VPXORD     Z19, Z19, Z19
 	VPXORD     Z20, Z20, Z20
 	VPXORD     Z21, Z21, Z21
+	VPXORD     Z22, Z22, Z22
+	VPXORD     Z23, Z23, Z23
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R11
-	MOVQ       k+0(FP), R12
-	MOVQ       bRows+56(FP), R13
-	TESTQ      R13, R13
-	JNE        unfolded
+	MOVQ       b+40(FP), R10
+	MOVQ       k+0(FP), R11
+	MOVQ       bRows+56(FP), R12
 	TESTQ      R12, R12
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R12
+	SHLQ       $0x02, R12
+	TESTQ      R11, R11
 	JE         done
 
 step:
-	VMOVUPS      (R11), Z22
-	VMOVUPS      64(R11), Z23
-	VBROADCASTSS (CX), Z24
-	VFMADD231PS  Z22, Z24, Z0
-	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS (CX)(BX*1), Z24
-	VFMADD231PS  Z22, Z24, Z2
-	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS (CX)(BX*2), Z24
-	VFMADD231PS  Z22, Z24, Z4
-	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (CX)(SI*1), Z24
-	VFMADD231PS  Z22, Z24, Z6
-	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS (CX)(BX*4), Z24
-	VFMADD231PS  Z22, Z24, Z8
-	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS (CX)(DI*1), Z24
-	VFMADD231PS  Z22, Z24, Z10
-	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS (CX)(SI*2), Z24
-	VFMADD231PS  Z22, Z24, Z12
-	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS (CX)(R8*1), Z24
-	VFMADD231PS  Z22, Z24, Z14
-	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS (CX)(BX*8), Z24
-	VFMADD231PS  Z22, Z24, Z16
-	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (CX)(R9*1), Z24
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS (CX)(DI*2), Z24
-	VFMADD231PS  Z22, Z24, Z20
-	VFMADD231PS  Z23, Z24, Z21
+	VMOVUPS      (R10), Z24
+	VMOVUPS      64(R10), Z25
+	VBROADCASTSS (CX), Z26
+	VFMADD231PS  Z24, Z26, Z0
+	VFMADD231PS  Z25, Z26, Z1
+	VBROADCASTSS (CX)(DX*1), Z26
+	VFMADD231PS  Z24, Z26, Z2
+	VFMADD231PS  Z25, Z26, Z3
+	VBROADCASTSS (CX)(DX*2), Z26
+	VFMADD231PS  Z24, Z26, Z4
+	VFMADD231PS  Z25, Z26, Z5
+	VBROADCASTSS (CX)(BX*1), Z26
+	VFMADD231PS  Z24, Z26, Z6
+	VFMADD231PS  Z25, Z26, Z7
+	VBROADCASTSS (CX)(DX*4), Z26
+	VFMADD231PS  Z24, Z26, Z8
+	VFMADD231PS  Z25, Z26, Z9
+	VBROADCASTSS (CX)(SI*1), Z26
+	VFMADD231PS  Z24, Z26, Z10
+	VFMADD231PS  Z25, Z26, Z11
+	VBROADCASTSS (CX)(BX*2), Z26
+	VFMADD231PS  Z24, Z26, Z12
+	VFMADD231PS  Z25, Z26, Z13
+	VBROADCASTSS (CX)(DI*1), Z26
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z15
+	VBROADCASTSS (CX)(DX*8), Z26
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z17
+	VBROADCASTSS (CX)(R8*1), Z26
+	VFMADD231PS  Z24, Z26, Z18
+	VFMADD231PS  Z25, Z26, Z19
+	VBROADCASTSS (CX)(SI*2), Z26
+	VFMADD231PS  Z24, Z26, Z20
+	VFMADD231PS  Z25, Z26, Z21
+	VBROADCASTSS (CX)(R9*1), Z26
+	VFMADD231PS  Z24, Z26, Z22
+	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         AX, CX
-	ADDQ         DX, R11
-	DECQ         R12
+	ADDQ         R12, R10
+	DECQ         R11
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ  bApart+64(FP), R15
-	LEAQ  (R11)(R15*4), R15
-	TESTQ R12, R12
+	MOVQ  bApart+64(FP), R14
+	LEAQ  (R10)(R14*4), R14
+	MOVQ  bSplit+72(FP), R13
+	TESTQ R13, R13
+	JE    whole
+	KMOVW 16(R13), K1
+	MOVQ  (R13), R15
+	LEAQ  (R10)(R15*4), R15
+	KMOVW 24(R13), K2
+	MOVQ  8(R13), BP
+	LEAQ  (R10)(BP*4), BP
+	TESTQ R11, R11
+	JE    done
+
+stepSplit:
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z24
+	VMOVUPS      (R15)(R13*4), K1, Z24
+	VMOVUPS      (R14)(R13*4), Z25
+	VMOVUPS      (BP)(R13*4), K2, Z25
+	VBROADCASTSS (CX), Z26
+	VFMADD231PS  Z24, Z26, Z0
+	VFMADD231PS  Z25, Z26, Z1
+	VBROADCASTSS (CX)(DX*1), Z26
+	VFMADD231PS  Z24, Z26, Z2
+	VFMADD231PS  Z25, Z26, Z3
+	VBROADCASTSS (CX)(DX*2), Z26
+	VFMADD231PS  Z24, Z26, Z4
+	VFMADD231PS  Z25, Z26, Z5
+	VBROADCASTSS (CX)(BX*1), Z26
+	VFMADD231PS  Z24, Z26, Z6
+	VFMADD231PS  Z25, Z26, Z7
+	VBROADCASTSS (CX)(DX*4), Z26
+	VFMADD231PS  Z24, Z26, Z8
+	VFMADD231PS  Z25, Z26, Z9
+	VBROADCASTSS (CX)(SI*1), Z26
+	VFMADD231PS  Z24, Z26, Z10
+	VFMADD231PS  Z25, Z26, Z11
+	VBROADCASTSS (CX)(BX*2), Z26
+	VFMADD231PS  Z24, Z26, Z12
+	VFMADD231PS  Z25, Z26, Z13
+	VBROADCASTSS (CX)(DI*1), Z26
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z15
+	VBROADCASTSS (CX)(DX*8), Z26
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z17
+	VBROADCASTSS (CX)(R8*1), Z26
+	VFMADD231PS  Z24, Z26, Z18
+	VFMADD231PS  Z25, Z26, Z19
+	VBROADCASTSS (CX)(SI*2), Z26
+	VFMADD231PS  Z24, Z26, Z20
+	VFMADD231PS  Z25, Z26, Z21
+	VBROADCASTSS (CX)(R9*1), Z26
+	VFMADD231PS  Z24, Z26, Z22
+	VFMADD231PS  Z25, Z26, Z23
+	ADDQ         AX, CX
+	DECQ         R11
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R11, R11
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R13), R14
-	ADDQ         $0x08, R13
-	VMOVUPS      (R11)(R14*4), Z22
-	VMOVUPS      (R15)(R14*4), Z23
-	VBROADCASTSS (CX), Z24
-	VFMADD231PS  Z22, Z24, Z0
-	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS (CX)(BX*1), Z24
-	VFMADD231PS  Z22, Z24, Z2
-	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS (CX)(BX*2), Z24
-	VFMADD231PS  Z22, Z24, Z4
-	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (CX)(SI*1), Z24
-	VFMADD231PS  Z22, Z24, Z6
-	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS (CX)(BX*4), Z24
-	VFMADD231PS  Z22, Z24, Z8
-	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS (CX)(DI*1), Z24
-	VFMADD231PS  Z22, Z24, Z10
-	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS (CX)(SI*2), Z24
-	VFMADD231PS  Z22, Z24, Z12
-	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS (CX)(R8*1), Z24
-	VFMADD231PS  Z22, Z24, Z14
-	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS (CX)(BX*8), Z24
-	VFMADD231PS  Z22, Z24, Z16
-	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (CX)(R9*1), Z24
-	VFMADD231PS  Z22, Z24, Z18
-	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS (CX)(DI*2), Z24
-	VFMADD231PS  Z22, Z24, Z20
-	VFMADD231PS  Z23, Z24, Z21
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z24
+	VMOVUPS      (R14)(R13*4), Z25
+	VBROADCASTSS (CX), Z26
+	VFMADD231PS  Z24, Z26, Z0
+	VFMADD231PS  Z25, Z26, Z1
+	VBROADCASTSS (CX)(DX*1), Z26
+	VFMADD231PS  Z24, Z26, Z2
+	VFMADD231PS  Z25, Z26, Z3
+	VBROADCASTSS (CX)(DX*2), Z26
+	VFMADD231PS  Z24, Z26, Z4
+	VFMADD231PS  Z25, Z26, Z5
+	VBROADCASTSS (CX)(BX*1), Z26
+	VFMADD231PS  Z24, Z26, Z6
+	VFMADD231PS  Z25, Z26, Z7
+	VBROADCASTSS (CX)(DX*4), Z26
+	VFMADD231PS  Z24, Z26, Z8
+	VFMADD231PS  Z25, Z26, Z9
+	VBROADCASTSS (CX)(SI*1), Z26
+	VFMADD231PS  Z24, Z26, Z10
+	VFMADD231PS  Z25, Z26, Z11
+	VBROADCASTSS (CX)(BX*2), Z26
+	VFMADD231PS  Z24, Z26, Z12
+	VFMADD231PS  Z25, Z26, Z13
+	VBROADCASTSS (CX)(DI*1), Z26
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z15
+	VBROADCASTSS (CX)(DX*8), Z26
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z17
+	VBROADCASTSS (CX)(R8*1), Z26
+	VFMADD231PS  Z24, Z26, Z18
+	VFMADD231PS  Z25, Z26, Z19
+	VBROADCASTSS (CX)(SI*2), Z26
+	VFMADD231PS  Z24, Z26, Z20
+	VFMADD231PS  Z25, Z26, Z21
+	VBROADCASTSS (CX)(R9*1), Z26
+	VFMADD231PS  Z24, Z26, Z22
+	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         AX, CX
-	DECQ         R12
+	DECQ         R11
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R11
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R10
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPQ   R11, $0x10
+	CMPQ   R10, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R11
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R10
+	SHLQ   $0x02, R10
+	MOVQ   cApart+104(FP), R11
 	VADDPS (CX), Z0, Z0
 	VADDPS (CX)(R11*4), Z1, Z1
 	ADDQ   R10, CX
@@ -4609,10 +6354,15 @@ done:
 	ADDQ   R10, CX
 	VADDPS (CX), Z20, Z20
 	VADDPS (CX)(R11*4), Z21, Z21
+	ADDQ   R10, CX
+	VADDPS (CX), Z22, Z22
+	VADDPS (CX)(R11*4), Z23, Z23
 
 store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R11
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    cApart+104(FP), R11
 	VMOVUPS Z0, (CX)
 	VMOVUPS Z1, (CX)(R11*4)
 	ADDQ    R10, CX
@@ -4645,109 +6395,121 @@ store:
 	ADDQ    R10, CX
 	VMOVUPS Z20, (CX)
 	VMOVUPS Z21, (CX)(R11*4)
+	ADDQ    R10, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, (CX)(R11*4)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R10
+	MOVQ cPanel+112(FP), R10
 	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R10, c+80(FP)
+	ADDQ R10, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R10
+	IMULQ panels+120(FP), R10
 	SUBQ  $0x00000080, R10
-	SUBQ  R10, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	SUBQ  R10, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R11
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R10
 
 	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R12
-	SHLQ  CL, R12
-	DECQ  R12
-	KMOVW R12, K1
+	MOVQ  $0x00000001, R11
+	SHLQ  CL, R11
+	DECQ  R11
+	KMOVW R11, K1
 
 	// Masks of the columns: one bit for each.
-	MOVQ      R11, CX
-	MOVQ      $0x00000001, R11
-	SHLQ      CL, R11
-	DECQ      R11
-	KMOVW     R11, K2
-	CMPB      add+144(FP), $0x00
+	MOVQ      R10, CX
+	MOVQ      $0x00000001, R10
+	SHLQ      CL, R10
+	DECQ      R10
+	KMOVW     R10, K2
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R11
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z0, Z0
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z1, Z1
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R10
+	SHLQ      $0x02, R10
+	MOVQ      cApart+104(FP), R11
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z0, Z0
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z1, Z1
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z2, Z2
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z3, Z3
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z2, Z2
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z3, Z3
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z4, Z4
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z5, Z5
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z4, Z4
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z5, Z5
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z6, Z6
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z7, Z7
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z6, Z6
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z7, Z7
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z8, Z8
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z9, Z9
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z8, Z8
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z9, Z9
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z10, Z10
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z11, Z11
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z10, Z10
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z11, Z11
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z12, Z12
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z13, Z13
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z12, Z12
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z13, Z13
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z14, Z14
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z15, Z15
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z14, Z14
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z15, Z15
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z16, Z16
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z17, Z17
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z16, Z16
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z17, Z17
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z18, Z18
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z19, Z19
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z18, Z18
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z19, Z19
 	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z24
-	VADDPS    Z24, Z20, Z20
-	VMOVUPS.Z (CX)(R11*4), K2, Z24
-	VADDPS    Z24, Z21, Z21
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z20, Z20
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z21, Z21
+	ADDQ      R10, CX
+	VMOVUPS.Z (CX), K1, Z26
+	VADDPS    Z26, Z22, Z22
+	VMOVUPS.Z (CX)(R11*4), K2, Z26
+	VADDPS    Z26, Z23, Z23
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R11
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R10
+	SHLQ    $0x02, R10
+	MOVQ    cApart+104(FP), R11
 	VMOVUPS Z0, K1, (CX)
 	VMOVUPS Z1, K2, (CX)(R11*4)
 	ADDQ    R10, CX
@@ -4780,30 +6542,32 @@ storeNarrow:
 	ADDQ    R10, CX
 	VMOVUPS Z20, K1, (CX)
 	VMOVUPS Z21, K2, (CX)(R11*4)
+	ADDQ    R10, CX
+	VMOVUPS Z22, K1, (CX)
+	VMOVUPS Z23, K2, (CX)(R11*4)
 	JMP     next
 
-// func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, MMX+
-TEXT ·tile11x16AVX512(SB), NOSPLIT, $8-145
+TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
+	MOVQ aRow+16(FP), DX
 	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
-	LEAQ (R8)(BX*2), R9
+	LEAQ (DX)(DX*2), BX
+	LEAQ (BX)(DX*2), SI
+	LEAQ (SI)(DX*2), DI
+	LEAQ (DI)(DX*2), R8
+	LEAQ (R8)(DX*2), R9
 
 strip:
-	MOVQ panels+112(FP), CX
+	MOVQ panels+120(FP), CX
 	MOVQ CX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R10
+	MOVQ       c+88(FP), CX
+	MOVQ       ldc+96(FP), R10
 	SHLQ       $0x02, R10
 	PREFETCHT0 (CX)
 	ADDQ       R10, CX
@@ -4826,6 +6590,8 @@ panel:
 	PREFETCHT0 (CX)
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
 	VPXORD     Z0, Z0, Z0
 	VPXORD     Z1, Z1, Z1
 	VPXORD     Z2, Z2, Z2
@@ -4837,87 +6603,140 @@ panel:
 	VPXORD     Z8, Z8, Z8
 	VPXORD     Z9, Z9, Z9
 	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
 	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R11
-	MOVQ       k+0(FP), R12
-	MOVQ       bRows+56(FP), R13
-	TESTQ      R13, R13
-	JNE        unfolded
+	MOVQ       b+40(FP), R10
+	MOVQ       k+0(FP), R11
+	MOVQ       bRows+56(FP), R12
 	TESTQ      R12, R12
+	JNE        unfolded
+	MOVQ       bRow+48(FP), R12
+	SHLQ       $0x02, R12
+	TESTQ      R11, R11
 	JE         done
 
 step:
-	VMOVUPS      (R11), Z11
-	VBROADCASTSS (CX), Z12
-	VFMADD231PS  Z11, Z12, Z0
-	VBROADCASTSS (CX)(BX*1), Z12
-	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (CX)(BX*2), Z12
-	VFMADD231PS  Z11, Z12, Z2
-	VBROADCASTSS (CX)(SI*1), Z12
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (CX)(BX*4), Z12
-	VFMADD231PS  Z11, Z12, Z4
-	VBROADCASTSS (CX)(DI*1), Z12
-	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (CX)(SI*2), Z12
-	VFMADD231PS  Z11, Z12, Z6
-	VBROADCASTSS (CX)(R8*1), Z12
-	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (CX)(BX*8), Z12
-	VFMADD231PS  Z11, Z12, Z8
-	VBROADCASTSS (CX)(R9*1), Z12
-	VFMADD231PS  Z11, Z12, Z9
-	VBROADCASTSS (CX)(DI*2), Z12
-	VFMADD231PS  Z11, Z12, Z10
+	VMOVUPS      (R10), Z12
+	VBROADCASTSS (CX), Z13
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (CX)(DX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (CX)(DX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
+	VBROADCASTSS (CX)(BX*1), Z13
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (CX)(DX*4), Z13
+	VFMADD231PS  Z12, Z13, Z4
+	VBROADCASTSS (CX)(SI*1), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (CX)(BX*2), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (CX)(DI*1), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (CX)(DX*8), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (CX)(R8*1), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (CX)(SI*2), Z13
+	VFMADD231PS  Z12, Z13, Z10
+	VBROADCASTSS (CX)(R9*1), Z13
+	VFMADD231PS  Z12, Z13, Z11
 	ADDQ         AX, CX
-	ADDQ         DX, R11
-	DECQ         R12
+	ADDQ         R12, R10
+	DECQ         R11
 	JNE          step
 	JMP          done
 
 unfolded:
-	TESTQ R12, R12
+	MOVQ  bSplit+72(FP), R13
+	TESTQ R13, R13
+	JE    whole
+	KMOVW 16(R13), K1
+	MOVQ  (R13), R14
+	LEAQ  (R10)(R14*4), R14
+	TESTQ R11, R11
+	JE    done
+
+stepSplit:
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z12
+	VMOVUPS      (R14)(R13*4), K1, Z12
+	VBROADCASTSS (CX), Z13
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (CX)(DX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (CX)(DX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
+	VBROADCASTSS (CX)(BX*1), Z13
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (CX)(DX*4), Z13
+	VFMADD231PS  Z12, Z13, Z4
+	VBROADCASTSS (CX)(SI*1), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (CX)(BX*2), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (CX)(DI*1), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (CX)(DX*8), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (CX)(R8*1), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (CX)(SI*2), Z13
+	VFMADD231PS  Z12, Z13, Z10
+	VBROADCASTSS (CX)(R9*1), Z13
+	VFMADD231PS  Z12, Z13, Z11
+	ADDQ         AX, CX
+	DECQ         R11
+	JNE          stepSplit
+	JMP          done
+
+whole:
+	TESTQ R11, R11
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R13), R14
-	ADDQ         $0x08, R13
-	VMOVUPS      (R11)(R14*4), Z11
-	VBROADCASTSS (CX), Z12
-	VFMADD231PS  Z11, Z12, Z0
-	VBROADCASTSS (CX)(BX*1), Z12
-	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (CX)(BX*2), Z12
-	VFMADD231PS  Z11, Z12, Z2
-	VBROADCASTSS (CX)(SI*1), Z12
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (CX)(BX*4), Z12
-	VFMADD231PS  Z11, Z12, Z4
-	VBROADCASTSS (CX)(DI*1), Z12
-	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (CX)(SI*2), Z12
-	VFMADD231PS  Z11, Z12, Z6
-	VBROADCASTSS (CX)(R8*1), Z12
-	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (CX)(BX*8), Z12
-	VFMADD231PS  Z11, Z12, Z8
-	VBROADCASTSS (CX)(R9*1), Z12
-	VFMADD231PS  Z11, Z12, Z9
-	VBROADCASTSS (CX)(DI*2), Z12
-	VFMADD231PS  Z11, Z12, Z10
+	MOVQ         (R12), R13
+	ADDQ         $0x08, R12
+	VMOVUPS      (R10)(R13*4), Z12
+	VBROADCASTSS (CX), Z13
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (CX)(DX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (CX)(DX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
+	VBROADCASTSS (CX)(BX*1), Z13
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (CX)(DX*4), Z13
+	VFMADD231PS  Z12, Z13, Z4
+	VBROADCASTSS (CX)(SI*1), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (CX)(BX*2), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (CX)(DI*1), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (CX)(DX*8), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (CX)(R8*1), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (CX)(SI*2), Z13
+	VFMADD231PS  Z12, Z13, Z10
+	VBROADCASTSS (CX)(R9*1), Z13
+	VFMADD231PS  Z12, Z13, Z11
 	ADDQ         AX, CX
-	DECQ         R12
+	DECQ         R11
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R11
+	MOVQ   cols+136(FP), CX
+	MOVQ   cols2+144(FP), R10
 	CMPQ   CX, $0x10
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), CX
+	MOVQ   c+88(FP), CX
+	MOVQ   ldc+96(FP), R10
+	SHLQ   $0x02, R10
 	VADDPS (CX), Z0, Z0
 	ADDQ   R10, CX
 	VADDPS (CX), Z1, Z1
@@ -4939,834 +6758,137 @@ done:
 	VADDPS (CX), Z9, Z9
 	ADDQ   R10, CX
 	VADDPS (CX), Z10, Z10
-
-store:
-	MOVQ    c+80(FP), CX
-	VMOVUPS Z0, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z2, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z3, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z4, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z5, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z6, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z7, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z8, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z9, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z10, (CX)
-
-next:
-	MOVQ aPanel+32(FP), CX
-	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R10
-	SHLQ $0x02, R10
-	ADDQ CX, a+8(FP)
-	ADDQ R10, c+80(FP)
-	DECQ (SP)
-	JNE  panel
-
-	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
-	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R10
-	SUBQ  $0x00000040, R10
-	SUBQ  R10, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
-	SHLQ  $0x02, CX
-	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
-	JNE   strip
-	VZEROUPPER
-	RET
-
-narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R11
-
-	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R11
-	SHLQ      CL, R11
-	DECQ      R11
-	KMOVW     R11, K1
-	CMPB      add+144(FP), $0x00
-	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z0, Z0
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z1, Z1
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z2, Z2
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z3, Z3
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z4, Z4
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z5, Z5
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z6, Z6
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z7, Z7
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z8, Z8
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z9, Z9
-	ADDQ      R10, CX
-	VMOVUPS.Z (CX), K1, Z12
-	VADDPS    Z12, Z10, Z10
-
-storeNarrow:
-	MOVQ    c+80(FP), CX
-	VMOVUPS Z0, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z1, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z2, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z3, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z4, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z5, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z6, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z7, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z8, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z9, K1, (CX)
-	ADDQ    R10, CX
-	VMOVUPS Z10, K1, (CX)
-	JMP     next
-
-// func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-145
-	MOVQ aCol+24(FP), AX
-	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
-	LEAQ (R8)(BX*2), R9
-	LEAQ (R9)(BX*2), R10
-
-strip:
-	MOVQ panels+112(FP), CX
-	MOVQ CX, (SP)
-
-panel:
-	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R11
-	SHLQ       $0x02, R11
-	MOVQ       cApart+96(FP), R12
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	PREFETCHT0 60(CX)(R12*4)
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	VPXORD     Z12, Z12, Z12
-	VPXORD     Z13, Z13, Z13
-	VPXORD     Z14, Z14, Z14
-	VPXORD     Z15, Z15, Z15
-	VPXORD     Z16, Z16, Z16
-	VPXORD     Z17, Z17, Z17
-	VPXORD     Z18, Z18, Z18
-	VPXORD     Z19, Z19, Z19
-	VPXORD     Z20, Z20, Z20
-	VPXORD     Z21, Z21, Z21
-	VPXORD     Z22, Z22, Z22
-	VPXORD     Z23, Z23, Z23
-	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R12
-	MOVQ       k+0(FP), R13
-	MOVQ       bRows+56(FP), R14
-	TESTQ      R14, R14
-	JNE        unfolded
-	TESTQ      R13, R13
-	JE         done
-
-step:
-	VMOVUPS      (R12), Z24
-	VMOVUPS      64(R12), Z25
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z24, Z26, Z0
-	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS (CX)(BX*1), Z26
-	VFMADD231PS  Z24, Z26, Z2
-	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS (CX)(BX*2), Z26
-	VFMADD231PS  Z24, Z26, Z4
-	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS (CX)(SI*1), Z26
-	VFMADD231PS  Z24, Z26, Z6
-	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS (CX)(BX*4), Z26
-	VFMADD231PS  Z24, Z26, Z8
-	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS (CX)(DI*1), Z26
-	VFMADD231PS  Z24, Z26, Z10
-	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS (CX)(SI*2), Z26
-	VFMADD231PS  Z24, Z26, Z12
-	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS (CX)(R8*1), Z26
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS (CX)(BX*8), Z26
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS (CX)(R9*1), Z26
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS (CX)(DI*2), Z26
-	VFMADD231PS  Z24, Z26, Z20
-	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS (CX)(R10*1), Z26
-	VFMADD231PS  Z24, Z26, Z22
-	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         AX, CX
-	ADDQ         DX, R12
-	DECQ         R13
-	JNE          step
-	JMP          done
-
-unfolded:
-	MOVQ  bApart+64(FP), BP
-	LEAQ  (R12)(BP*4), BP
-	TESTQ R13, R13
-	JE    done
-
-stepUnfolded:
-	MOVQ         (R14), R15
-	ADDQ         $0x08, R14
-	VMOVUPS      (R12)(R15*4), Z24
-	VMOVUPS      (BP)(R15*4), Z25
-	VBROADCASTSS (CX), Z26
-	VFMADD231PS  Z24, Z26, Z0
-	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS (CX)(BX*1), Z26
-	VFMADD231PS  Z24, Z26, Z2
-	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS (CX)(BX*2), Z26
-	VFMADD231PS  Z24, Z26, Z4
-	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS (CX)(SI*1), Z26
-	VFMADD231PS  Z24, Z26, Z6
-	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS (CX)(BX*4), Z26
-	VFMADD231PS  Z24, Z26, Z8
-	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS (CX)(DI*1), Z26
-	VFMADD231PS  Z24, Z26, Z10
-	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS (CX)(SI*2), Z26
-	VFMADD231PS  Z24, Z26, Z12
-	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS (CX)(R8*1), Z26
-	VFMADD231PS  Z24, Z26, Z14
-	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS (CX)(BX*8), Z26
-	VFMADD231PS  Z24, Z26, Z16
-	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS (CX)(R9*1), Z26
-	VFMADD231PS  Z24, Z26, Z18
-	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS (CX)(DI*2), Z26
-	VFMADD231PS  Z24, Z26, Z20
-	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS (CX)(R10*1), Z26
-	VFMADD231PS  Z24, Z26, Z22
-	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         AX, CX
-	DECQ         R13
-	JNE          stepUnfolded
-
-done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R12
-	CMPQ   CX, $0x10
-	JNE    narrow
-	CMPQ   R12, $0x10
-	JNE    narrow
-	CMPB   add+144(FP), $0x00
-	JE     store
-	MOVQ   c+80(FP), CX
-	MOVQ   cApart+96(FP), R12
-	VADDPS (CX), Z0, Z0
-	VADDPS (CX)(R12*4), Z1, Z1
-	ADDQ   R11, CX
-	VADDPS (CX), Z2, Z2
-	VADDPS (CX)(R12*4), Z3, Z3
-	ADDQ   R11, CX
-	VADDPS (CX), Z4, Z4
-	VADDPS (CX)(R12*4), Z5, Z5
-	ADDQ   R11, CX
-	VADDPS (CX), Z6, Z6
-	VADDPS (CX)(R12*4), Z7, Z7
-	ADDQ   R11, CX
-	VADDPS (CX), Z8, Z8
-	VADDPS (CX)(R12*4), Z9, Z9
-	ADDQ   R11, CX
-	VADDPS (CX), Z10, Z10
-	VADDPS (CX)(R12*4), Z11, Z11
-	ADDQ   R11, CX
-	VADDPS (CX), Z12, Z12
-	VADDPS (CX)(R12*4), Z13, Z13
-	ADDQ   R11, CX
-	VADDPS (CX), Z14, Z14
-	VADDPS (CX)(R12*4), Z15, Z15
-	ADDQ   R11, CX
-	VADDPS (CX), Z16, Z16
-	VADDPS (CX)(R12*4), Z17, Z17
-	ADDQ   R11, CX
-	VADDPS (CX), Z18, Z18
-	VADDPS (CX)(R12*4), Z19, Z19
-	ADDQ   R11, CX
-	VADDPS (CX), Z20, Z20
-	VADDPS (CX)(R12*4), Z21, Z21
-	ADDQ   R11, CX
-	VADDPS (CX), Z22, Z22
-	VADDPS (CX)(R12*4), Z23, Z23
-
-store:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R12
-	VMOVUPS Z0, (CX)
-	VMOVUPS Z1, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z2, (CX)
-	VMOVUPS Z3, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z4, (CX)
-	VMOVUPS Z5, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z6, (CX)
-	VMOVUPS Z7, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z8, (CX)
-	VMOVUPS Z9, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z10, (CX)
-	VMOVUPS Z11, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z12, (CX)
-	VMOVUPS Z13, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z14, (CX)
-	VMOVUPS Z15, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z16, (CX)
-	VMOVUPS Z17, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z18, (CX)
-	VMOVUPS Z19, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z20, (CX)
-	VMOVUPS Z21, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z22, (CX)
-	VMOVUPS Z23, (CX)(R12*4)
-
-next:
-	MOVQ aPanel+32(FP), CX
-	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R11
-	SHLQ $0x02, R11
-	ADDQ CX, a+8(FP)
-	ADDQ R11, c+80(FP)
-	DECQ (SP)
-	JNE  panel
-
-	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
-	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R11
-	SUBQ  $0x00000080, R11
-	SUBQ  R11, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
-	SHLQ  $0x02, CX
-	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
-	JNE   strip
-	VZEROUPPER
-	RET
-
-narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R12
-
-	// Masks of the columns: one bit for each.
-	MOVQ  $0x00000001, R13
-	SHLQ  CL, R13
-	DECQ  R13
-	KMOVW R13, K1
-
-	// Masks of the columns: one bit for each.
-	MOVQ      R12, CX
-	MOVQ      $0x00000001, R12
-	SHLQ      CL, R12
-	DECQ      R12
-	KMOVW     R12, K2
-	CMPB      add+144(FP), $0x00
-	JE        storeNarrow
-	MOVQ      c+80(FP), CX
-	MOVQ      cApart+96(FP), R12
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z0, Z0
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z1, Z1
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z2, Z2
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z3, Z3
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z4, Z4
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z5, Z5
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z6, Z6
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z7, Z7
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z8, Z8
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z9, Z9
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z10, Z10
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z11, Z11
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z12, Z12
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z13, Z13
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z14, Z14
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z15, Z15
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z16, Z16
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z17, Z17
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z18, Z18
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z19, Z19
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z20, Z20
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z21, Z21
-	ADDQ      R11, CX
-	VMOVUPS.Z (CX), K1, Z26
-	VADDPS    Z26, Z22, Z22
-	VMOVUPS.Z (CX)(R12*4), K2, Z26
-	VADDPS    Z26, Z23, Z23
-
-storeNarrow:
-	MOVQ    c+80(FP), CX
-	MOVQ    cApart+96(FP), R12
-	VMOVUPS Z0, K1, (CX)
-	VMOVUPS Z1, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z2, K1, (CX)
-	VMOVUPS Z3, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z4, K1, (CX)
-	VMOVUPS Z5, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z6, K1, (CX)
-	VMOVUPS Z7, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z8, K1, (CX)
-	VMOVUPS Z9, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z10, K1, (CX)
-	VMOVUPS Z11, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z12, K1, (CX)
-	VMOVUPS Z13, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z14, K1, (CX)
-	VMOVUPS Z15, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z16, K1, (CX)
-	VMOVUPS Z17, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z18, K1, (CX)
-	VMOVUPS Z19, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z20, K1, (CX)
-	VMOVUPS Z21, K2, (CX)(R12*4)
-	ADDQ    R11, CX
-	VMOVUPS Z22, K1, (CX)
-	VMOVUPS Z23, K2, (CX)(R12*4)
-	JMP     next
-
-// func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·tile12x16AVX512(SB), NOSPLIT, $8-145
-	MOVQ aCol+24(FP), AX
-	SHLQ $0x02, AX
-	MOVQ bRow+48(FP), DX
-	SHLQ $0x02, DX
-	MOVQ aRow+16(FP), BX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), SI
-	LEAQ (SI)(BX*2), DI
-	LEAQ (DI)(BX*2), R8
-	LEAQ (R8)(BX*2), R9
-	LEAQ (R9)(BX*2), R10
-
-strip:
-	MOVQ panels+112(FP), CX
-	MOVQ CX, (SP)
-
-panel:
-	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), CX
-	MOVQ       ldc+88(FP), R11
-	SHLQ       $0x02, R11
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	ADDQ       R11, CX
-	PREFETCHT0 (CX)
-	VPXORD     Z0, Z0, Z0
-	VPXORD     Z1, Z1, Z1
-	VPXORD     Z2, Z2, Z2
-	VPXORD     Z3, Z3, Z3
-	VPXORD     Z4, Z4, Z4
-	VPXORD     Z5, Z5, Z5
-	VPXORD     Z6, Z6, Z6
-	VPXORD     Z7, Z7, Z7
-	VPXORD     Z8, Z8, Z8
-	VPXORD     Z9, Z9, Z9
-	VPXORD     Z10, Z10, Z10
-	VPXORD     Z11, Z11, Z11
-	MOVQ       a+8(FP), CX
-	MOVQ       b+40(FP), R12
-	MOVQ       k+0(FP), R13
-	MOVQ       bRows+56(FP), R14
-	TESTQ      R14, R14
-	JNE        unfolded
-	TESTQ      R13, R13
-	JE         done
-
-step:
-	VMOVUPS      (R12), Z12
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z12, Z13, Z0
-	VBROADCASTSS (CX)(BX*1), Z13
-	VFMADD231PS  Z12, Z13, Z1
-	VBROADCASTSS (CX)(BX*2), Z13
-	VFMADD231PS  Z12, Z13, Z2
-	VBROADCASTSS (CX)(SI*1), Z13
-	VFMADD231PS  Z12, Z13, Z3
-	VBROADCASTSS (CX)(BX*4), Z13
-	VFMADD231PS  Z12, Z13, Z4
-	VBROADCASTSS (CX)(DI*1), Z13
-	VFMADD231PS  Z12, Z13, Z5
-	VBROADCASTSS (CX)(SI*2), Z13
-	VFMADD231PS  Z12, Z13, Z6
-	VBROADCASTSS (CX)(R8*1), Z13
-	VFMADD231PS  Z12, Z13, Z7
-	VBROADCASTSS (CX)(BX*8), Z13
-	VFMADD231PS  Z12, Z13, Z8
-	VBROADCASTSS (CX)(R9*1), Z13
-	VFMADD231PS  Z12, Z13, Z9
-	VBROADCASTSS (CX)(DI*2), Z13
-	VFMADD231PS  Z12, Z13, Z10
-	VBROADCASTSS (CX)(R10*1), Z13
-	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         AX, CX
-	ADDQ         DX, R12
-	DECQ         R13
-	JNE          step
-	JMP          done
-
-unfolded:
-	TESTQ R13, R13
-	JE    done
-
-stepUnfolded:
-	MOVQ         (R14), R15
-	ADDQ         $0x08, R14
-	VMOVUPS      (R12)(R15*4), Z12
-	VBROADCASTSS (CX), Z13
-	VFMADD231PS  Z12, Z13, Z0
-	VBROADCASTSS (CX)(BX*1), Z13
-	VFMADD231PS  Z12, Z13, Z1
-	VBROADCASTSS (CX)(BX*2), Z13
-	VFMADD231PS  Z12, Z13, Z2
-	VBROADCASTSS (CX)(SI*1), Z13
-	VFMADD231PS  Z12, Z13, Z3
-	VBROADCASTSS (CX)(BX*4), Z13
-	VFMADD231PS  Z12, Z13, Z4
-	VBROADCASTSS (CX)(DI*1), Z13
-	VFMADD231PS  Z12, Z13, Z5
-	VBROADCASTSS (CX)(SI*2), Z13
-	VFMADD231PS  Z12, Z13, Z6
-	VBROADCASTSS (CX)(R8*1), Z13
-	VFMADD231PS  Z12, Z13, Z7
-	VBROADCASTSS (CX)(BX*8), Z13
-	VFMADD231PS  Z12, Z13, Z8
-	VBROADCASTSS (CX)(R9*1), Z13
-	VFMADD231PS  Z12, Z13, Z9
-	VBROADCASTSS (CX)(DI*2), Z13
-	VFMADD231PS  Z12, Z13, Z10
-	VBROADCASTSS (CX)(R10*1), Z13
-	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         AX, CX
-	DECQ         R13
-	JNE          stepUnfolded
-
-done:
-	MOVQ   cols+128(FP), CX
-	MOVQ   cols2+136(FP), R12
-	CMPQ   CX, $0x10
-	JNE    narrow
-	CMPB   add+144(FP), $0x00
-	JE     store
-	MOVQ   c+80(FP), CX
-	VADDPS (CX), Z0, Z0
-	ADDQ   R11, CX
-	VADDPS (CX), Z1, Z1
-	ADDQ   R11, CX
-	VADDPS (CX), Z2, Z2
-	ADDQ   R11, CX
-	VADDPS (CX), Z3, Z3
-	ADDQ   R11, CX
-	VADDPS (CX), Z4, Z4
-	ADDQ   R11, CX
-	VADDPS (CX), Z5, Z5
-	ADDQ   R11, CX
-	VADDPS (CX), Z6, Z6
-	ADDQ   R11, CX
-	VADDPS (CX), Z7, Z7
-	ADDQ   R11, CX
-	VADDPS (CX), Z8, Z8
-	ADDQ   R11, CX
-	VADDPS (CX), Z9, Z9
-	ADDQ   R11, CX
-	VADDPS (CX), Z10, Z10
-	ADDQ   R11, CX
+	ADDQ   R10, CX
 	VADDPS (CX), Z11, Z11
 
 store:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R10
+	SHLQ    $0x02, R10
 	VMOVUPS Z0, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z3, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z5, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z7, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z9, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z11, (CX)
 
 next:
 	MOVQ aPanel+32(FP), CX
 	SHLQ $0x02, CX
-	MOVQ cPanel+104(FP), R11
-	SHLQ $0x02, R11
+	MOVQ cPanel+112(FP), R10
+	SHLQ $0x02, R10
 	ADDQ CX, a+8(FP)
-	ADDQ R11, c+80(FP)
+	ADDQ R10, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  CX, a+8(FP)
-	IMULQ panels+112(FP), R11
-	SUBQ  $0x00000040, R11
-	SUBQ  R11, c+80(FP)
-	MOVQ  bStrip+72(FP), CX
+	IMULQ panels+120(FP), R10
+	SUBQ  $0x00000040, R10
+	SUBQ  R10, c+88(FP)
+	MOVQ  bStrip+80(FP), CX
 	SHLQ  $0x02, CX
 	ADDQ  CX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), CX
-	MOVQ cols2+136(FP), R12
+	MOVQ cols+136(FP), CX
+	MOVQ cols2+144(FP), R10
 
 	// Masks of the columns: one bit for each.
-	MOVQ      $0x00000001, R12
-	SHLQ      CL, R12
-	DECQ      R12
-	KMOVW     R12, K1
-	CMPB      add+144(FP), $0x00
+	MOVQ      $0x00000001, R10
+	SHLQ      CL, R10
+	DECQ      R10
+	KMOVW     R10, K1
+	CMPB      add+152(FP), $0x00
 	JE        storeNarrow
-	MOVQ      c+80(FP), CX
+	MOVQ      c+88(FP), CX
+	MOVQ      ldc+96(FP), R10
+	SHLQ      $0x02, R10
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z0, Z0
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z1, Z1
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z2, Z2
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z3, Z3
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z4, Z4
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z5, Z5
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z6, Z6
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z7, Z7
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z8, Z8
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z9, Z9
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z10, Z10
-	ADDQ      R11, CX
+	ADDQ      R10, CX
 	VMOVUPS.Z (CX), K1, Z13
 	VADDPS    Z13, Z11, Z11
 
 storeNarrow:
-	MOVQ    c+80(FP), CX
+	MOVQ    c+88(FP), CX
+	MOVQ    ldc+96(FP), R10
+	SHLQ    $0x02, R10
 	VMOVUPS Z0, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z1, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z2, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z3, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z4, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z5, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z6, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z7, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z8, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z9, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z10, K1, (CX)
-	ADDQ    R11, CX
+	ADDQ    R10, CX
 	VMOVUPS Z11, K1, (CX)
 	JMP     next
 
@@ -6434,36 +7556,36 @@ turn:
 	VZEROUPPER
 	RET
 
-// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
-	SHLQ $0x02, BX
 	MOVQ aRow+16(FP), AX
 	SHLQ $0x02, AX
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), CX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
 	SHLQ       $0x02, CX
-	MOVQ       cApart+96(FP), CX
+	MOVQ       cApart+104(FP), CX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), SI
-	MOVQ       bRows+56(FP), DI
-	TESTQ      DI, DI
+	MOVQ       k+0(FP), BX
+	MOVQ       bRows+56(FP), SI
+	TESTQ      SI, SI
 	JNE        unfolded
-	SUBQ       $0x04, SI
+	MOVQ       bRow+48(FP), SI
+	SHLQ       $0x02, SI
+	SUBQ       $0x04, BX
 	JLT        rest
 
 steps:
@@ -6473,34 +7595,34 @@ steps:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         SI, CX
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         SI, CX
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         SI, CX
 	VMOVUPS      (CX), Y2
 	VMOVUPS      32(CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, SI
+	ADDQ         SI, CX
+	SUBQ         $0x04, BX
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, SI
-	TESTQ SI, SI
+	ADDQ  $0x04, BX
+	TESTQ BX, BX
 	JE    done
 
 step:
@@ -6510,7 +7632,434 @@ step:
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         SI, CX
+	DECQ         BX
+	JNE          step
+	JMP          done
+
+unfolded:
+	MOVQ bApart+64(FP), R8
+	LEAQ (CX)(R8*4), R8
+	SUBQ $0x04, BX
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y2
+	VMOVUPS      (R8)(DI*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y2
+	VMOVUPS      (R8)(DI*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y2
+	VMOVUPS      (R8)(DI*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y2
+	VMOVUPS      (R8)(DI*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	SUBQ         $0x04, BX
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, BX
+	TESTQ BX, BX
+	JE    done
+
+stepUnfolded:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y2
+	VMOVUPS      (R8)(DI*4), Y3
+	VBROADCASTSS (AX), Y4
+	VFMADD231PS  Y2, Y4, Y0
+	VFMADD231PS  Y3, Y4, Y1
+	ADDQ         DX, AX
+	DECQ         BX
+	JNE          stepUnfolded
+
+done:
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
+	CMPQ   AX, $0x08
+	JNE    narrow
+	CMPQ   CX, $0x08
+	JNE    narrow
+	CMPB   add+152(FP), $0x00
+	JE     store
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   cApart+104(FP), CX
+	VADDPS (AX), Y0, Y0
+	VADDPS (AX)(CX*4), Y1, Y1
+
+store:
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    cApart+104(FP), CX
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, (AX)(CX*4)
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+112(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+88(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+120(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+120(FP), CX
+	SUBQ  $0x00000040, CX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+128(FP)
+	JNE   strip
+	VZEROUPPER
+	RET
+
+narrow:
+	MOVQ cols+136(FP), BX
+	MOVQ cols2+144(FP), AX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ tails<>+64(SB), CX
+	SHLQ $0x02, BX
+	SUBQ BX, CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), BX
+	SHLQ       $0x02, AX
+	SUBQ       AX, BX
+	CMPB       add+152(FP), $0x00
+	JE         storeNarrow
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       cApart+104(FP), SI
+	VMOVUPS    (CX), Y2
+	VMASKMOVPS (AX), Y2, Y4
+	VADDPS     Y4, Y0, Y0
+	VMOVUPS    (BX), Y2
+	VMASKMOVPS (AX)(SI*4), Y2, Y4
+	VADDPS     Y4, Y1, Y1
+
+storeNarrow:
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
+	MOVQ       cApart+104(FP), SI
+	VMOVUPS    (CX), Y2
+	VMASKMOVPS Y0, Y2, (AX)
+	VMOVUPS    (BX), Y2
+	VMASKMOVPS Y1, Y2, (AX)(SI*4)
+	JMP        next
+
+// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-153
+	MOVQ aCol+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), AX
+	SHLQ $0x02, AX
+
+strip:
+	MOVQ panels+120(FP), AX
+	MOVQ AX, (SP)
+
+panel:
+	// Ask for the tile of C while the sums are computed.
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
+	PREFETCHT0 (AX)
+	VXORPS     Y0, Y0, Y0
+	MOVQ       a+8(FP), AX
+	MOVQ       b+40(FP), CX
+	MOVQ       k+0(FP), BX
+	MOVQ       bRows+56(FP), SI
+	TESTQ      SI, SI
+	JNE        unfolded
+	MOVQ       bRow+48(FP), SI
+	SHLQ       $0x02, SI
+	SUBQ       $0x04, BX
+	JLT        rest
+
+steps:
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	ADDQ         SI, CX
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	ADDQ         SI, CX
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	ADDQ         SI, CX
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	ADDQ         SI, CX
+	SUBQ         $0x04, BX
+	JGE          steps
+
+rest:
+	ADDQ  $0x04, BX
+	TESTQ BX, BX
+	JE    done
+
+step:
+	VMOVUPS      (CX), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	ADDQ         SI, CX
+	DECQ         BX
+	JNE          step
+	JMP          done
+
+unfolded:
+	SUBQ $0x04, BX
+	JLT  restUnfolded
+
+stepsUnfolded:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	SUBQ         $0x04, BX
+	JGE          stepsUnfolded
+
+restUnfolded:
+	ADDQ  $0x04, BX
+	TESTQ BX, BX
+	JE    done
+
+stepUnfolded:
+	MOVQ         (SI), DI
+	ADDQ         $0x08, SI
+	VMOVUPS      (CX)(DI*4), Y1
+	VBROADCASTSS (AX), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DX, AX
+	DECQ         BX
+	JNE          stepUnfolded
+
+done:
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
+	CMPQ   AX, $0x08
+	JNE    narrow
+	CMPB   add+152(FP), $0x00
+	JE     store
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
+	VADDPS (AX), Y0, Y0
+
+store:
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
+	VMOVUPS Y0, (AX)
+
+next:
+	MOVQ aPanel+32(FP), AX
+	SHLQ $0x02, AX
+	MOVQ cPanel+112(FP), CX
+	SHLQ $0x02, CX
+	ADDQ AX, a+8(FP)
+	ADDQ CX, c+88(FP)
+	DECQ (SP)
+	JNE  panel
+
+	// Back to the first panel and on to the next strip.
+	IMULQ panels+120(FP), AX
+	SUBQ  AX, a+8(FP)
+	IMULQ panels+120(FP), CX
+	SUBQ  $0x00000020, CX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
+	SHLQ  $0x02, AX
+	ADDQ  AX, b+40(FP)
+	DECQ  strips+128(FP)
+	JNE   strip
+	VZEROUPPER
+	RET
+
+narrow:
+	MOVQ cols+136(FP), AX
+	MOVQ cols2+144(FP), CX
+
+	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
+	LEAQ       tails<>+64(SB), CX
+	SHLQ       $0x02, AX
+	SUBQ       AX, CX
+	CMPB       add+152(FP), $0x00
+	JE         storeNarrow
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), BX
+	SHLQ       $0x02, BX
+	VMOVUPS    (CX), Y1
+	VMASKMOVPS (AX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+storeNarrow:
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), BX
+	SHLQ       $0x02, BX
+	VMOVUPS    (CX), Y1
+	VMASKMOVPS Y0, Y1, (AX)
+	JMP        next
+
+// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// Requires: AVX, FMA3, MMX+
+TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-153
+	MOVQ aCol+24(FP), DX
+	SHLQ $0x02, DX
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+
+strip:
+	MOVQ panels+120(FP), AX
+	MOVQ AX, (SP)
+
+panel:
+	// Ask for the tile of C while the sums are computed.
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cApart+104(FP), SI
+	PREFETCHT0 (AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       a+8(FP), AX
+	MOVQ       b+40(FP), CX
+	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
+	JNE        unfolded
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
+	SUBQ       $0x04, SI
+	JLT        rest
+
+steps:
+	VMOVUPS      (CX), Y4
+	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y4
+	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y4
+	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y4
+	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	ADDQ         DI, CX
+	SUBQ         $0x04, SI
+	JGE          steps
+
+rest:
+	ADDQ  $0x04, SI
+	TESTQ SI, SI
+	JE    done
+
+step:
+	VMOVUPS      (CX), Y4
+	VMOVUPS      32(CX), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
+	ADDQ         DX, AX
+	ADDQ         DI, CX
 	DECQ         SI
 	JNE          step
 	JMP          done
@@ -6524,35 +8073,47 @@ unfolded:
 stepsUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      (R9)(R8*4), Y3
-	VBROADCASTSS (AX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (CX)(R8*4), Y4
+	VMOVUPS      (R9)(R8*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      (R9)(R8*4), Y3
-	VBROADCASTSS (AX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (CX)(R8*4), Y4
+	VMOVUPS      (R9)(R8*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      (R9)(R8*4), Y3
-	VBROADCASTSS (AX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (CX)(R8*4), Y4
+	VMOVUPS      (R9)(R8*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      (R9)(R8*4), Y3
-	VBROADCASTSS (AX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (CX)(R8*4), Y4
+	VMOVUPS      (R9)(R8*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
 	SUBQ         $0x04, SI
 	JGE          stepsUnfolded
@@ -6565,62 +8126,75 @@ restUnfolded:
 stepUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y2
-	VMOVUPS      (R9)(R8*4), Y3
-	VBROADCASTSS (AX), Y4
-	VFMADD231PS  Y2, Y4, Y0
-	VFMADD231PS  Y3, Y4, Y1
+	VMOVUPS      (CX)(R8*4), Y4
+	VMOVUPS      (R9)(R8*4), Y5
+	VBROADCASTSS (AX), Y6
+	VFMADD231PS  Y4, Y6, Y0
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (AX)(BX*1), Y6
+	VFMADD231PS  Y4, Y6, Y2
+	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         DX, AX
 	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
 	CMPQ   CX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
-	MOVQ   cApart+96(FP), CX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   cApart+104(FP), SI
 	VADDPS (AX), Y0, Y0
-	VADDPS (AX)(CX*4), Y1, Y1
+	VADDPS (AX)(SI*4), Y1, Y1
+	ADDQ   CX, AX
+	VADDPS (AX), Y2, Y2
+	VADDPS (AX)(SI*4), Y3, Y3
 
 store:
-	MOVQ    c+80(FP), AX
-	MOVQ    cApart+96(FP), CX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    cApart+104(FP), SI
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, (AX)(CX*4)
+	VMOVUPS Y1, (AX)(SI*4)
+	ADDQ    CX, AX
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, (AX)(SI*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), SI
-	MOVQ cols2+136(FP), AX
+	MOVQ cols+136(FP), SI
+	MOVQ cols2+144(FP), AX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ tails<>+64(SB), CX
@@ -6631,77 +8205,104 @@ narrow:
 	LEAQ       tails<>+64(SB), SI
 	SHLQ       $0x02, AX
 	SUBQ       AX, SI
-	CMPB       add+144(FP), $0x00
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), DI
-	VMOVUPS    (CX), Y2
-	VMASKMOVPS (AX), Y2, Y4
-	VADDPS     Y4, Y0, Y0
-	VMOVUPS    (SI), Y2
-	VMASKMOVPS (AX)(DI*4), Y2, Y4
-	VADDPS     Y4, Y1, Y1
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       cApart+104(FP), R8
+	VMOVUPS    (CX), Y4
+	VMASKMOVPS (AX), Y4, Y6
+	VADDPS     Y6, Y0, Y0
+	VMOVUPS    (SI), Y4
+	VMASKMOVPS (AX)(R8*4), Y4, Y6
+	VADDPS     Y6, Y1, Y1
+	ADDQ       DI, AX
+	VMOVUPS    (CX), Y4
+	VMASKMOVPS (AX), Y4, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    (SI), Y4
+	VMASKMOVPS (AX)(R8*4), Y4, Y6
+	VADDPS     Y6, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), DI
-	VMOVUPS    (CX), Y2
-	VMASKMOVPS Y0, Y2, (AX)
-	VMOVUPS    (SI), Y2
-	VMASKMOVPS Y1, Y2, (AX)(DI*4)
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       cApart+104(FP), R8
+	VMOVUPS    (CX), Y4
+	VMASKMOVPS Y0, Y4, (AX)
+	VMOVUPS    (SI), Y4
+	VMASKMOVPS Y1, Y4, (AX)(R8*4)
+	ADDQ       DI, AX
+	VMOVUPS    (CX), Y4
+	VMASKMOVPS Y2, Y4, (AX)
+	VMOVUPS    (SI), Y4
+	VMASKMOVPS Y3, Y4, (AX)(R8*4)
 	JMP        next
 
-// func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), AX
-	SHLQ $0x02, AX
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), CX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
 	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
+	ADDQ       CX, AX
+	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
 	MOVQ       k+0(FP), SI
 	MOVQ       bRows+56(FP), DI
 	TESTQ      DI, DI
 	JNE        unfolded
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
 	SUBQ       $0x04, SI
 	JLT        rest
 
 steps:
-	VMOVUPS      (CX), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	ADDQ         DI, CX
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	SUBQ         $0x04, SI
 	JGE          steps
 
@@ -6711,11 +8312,13 @@ rest:
 	JE    done
 
 step:
-	VMOVUPS      (CX), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (CX), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	DECQ         SI
 	JNE          step
 	JMP          done
@@ -6727,27 +8330,35 @@ unfolded:
 stepsUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (CX)(R8*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (CX)(R8*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (CX)(R8*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (CX)(R8*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
 	SUBQ         $0x04, SI
 	JGE          stepsUnfolded
@@ -6760,574 +8371,115 @@ restUnfolded:
 stepUnfolded:
 	MOVQ         (DI), R8
 	ADDQ         $0x08, DI
-	VMOVUPS      (CX)(R8*4), Y1
-	VBROADCASTSS (AX), Y2
-	VFMADD231PS  Y1, Y2, Y0
+	VMOVUPS      (CX)(R8*4), Y2
+	VBROADCASTSS (AX), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS (AX)(BX*1), Y3
+	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         DX, AX
 	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
 	VADDPS (AX), Y0, Y0
-
-store:
-	MOVQ    c+80(FP), AX
-	VMOVUPS Y0, (AX)
-
-next:
-	MOVQ aPanel+32(FP), AX
-	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
-	SHLQ $0x02, CX
-	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
-	DECQ (SP)
-	JNE  panel
-
-	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
-	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
-	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
-	SHLQ  $0x02, AX
-	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
-	JNE   strip
-	VZEROUPPER
-	RET
-
-narrow:
-	MOVQ cols+128(FP), AX
-	MOVQ cols2+136(FP), CX
-
-	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), CX
-	SHLQ       $0x02, AX
-	SUBQ       AX, CX
-	CMPB       add+144(FP), $0x00
-	JE         storeNarrow
-	MOVQ       c+80(FP), AX
-	VMOVUPS    (CX), Y1
-	VMASKMOVPS (AX), Y1, Y2
-	VADDPS     Y2, Y0, Y0
-
-storeNarrow:
-	MOVQ       c+80(FP), AX
-	VMOVUPS    (CX), Y1
-	VMASKMOVPS Y0, Y1, (AX)
-	JMP        next
-
-// func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-145
-	MOVQ aCol+24(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-
-strip:
-	MOVQ panels+112(FP), AX
-	MOVQ AX, (SP)
-
-panel:
-	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), DI
-	SHLQ       $0x02, DI
-	MOVQ       cApart+96(FP), CX
-	PREFETCHT0 (AX)
-	ADDQ       DI, AX
-	PREFETCHT0 (AX)
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	VXORPS     Y2, Y2, Y2
-	VXORPS     Y3, Y3, Y3
-	MOVQ       a+8(FP), AX
-	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
-	JNE        unfolded
-	SUBQ       $0x04, R8
-	JLT        rest
-
-steps:
-	VMOVUPS      (CX), Y4
-	VMOVUPS      32(CX), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y4
-	VMOVUPS      32(CX), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y4
-	VMOVUPS      32(CX), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y4
-	VMOVUPS      32(CX), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R8
-	JGE          steps
-
-rest:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
-	JE    done
-
-step:
-	VMOVUPS      (CX), Y4
-	VMOVUPS      32(CX), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R8
-	JNE          step
-	JMP          done
-
-unfolded:
-	MOVQ bApart+64(FP), R11
-	LEAQ (CX)(R11*4), R11
-	SUBQ $0x04, R8
-	JLT  restUnfolded
-
-stepsUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      (R11)(R10*4), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      (R11)(R10*4), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      (R11)(R10*4), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      (R11)(R10*4), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	SUBQ         $0x04, R8
-	JGE          stepsUnfolded
-
-restUnfolded:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
-	JE    done
-
-stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y4
-	VMOVUPS      (R11)(R10*4), Y5
-	VBROADCASTSS (AX), Y6
-	VFMADD231PS  Y4, Y6, Y0
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*1), Y6
-	VFMADD231PS  Y4, Y6, Y2
-	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         DX, AX
-	DECQ         R8
-	JNE          stepUnfolded
-
-done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
-	CMPQ   AX, $0x08
-	JNE    narrow
-	CMPQ   CX, $0x08
-	JNE    narrow
-	CMPB   add+144(FP), $0x00
-	JE     store
-	MOVQ   c+80(FP), AX
-	MOVQ   cApart+96(FP), CX
-	VADDPS (AX), Y0, Y0
-	VADDPS (AX)(CX*4), Y1, Y1
-	ADDQ   DI, AX
-	VADDPS (AX), Y2, Y2
-	VADDPS (AX)(CX*4), Y3, Y3
-
-store:
-	MOVQ    c+80(FP), AX
-	MOVQ    cApart+96(FP), CX
-	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, (AX)(CX*4)
-	ADDQ    DI, AX
-	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, (AX)(CX*4)
-
-next:
-	MOVQ aPanel+32(FP), AX
-	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
-	SHLQ $0x02, CX
-	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
-	DECQ (SP)
-	JNE  panel
-
-	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
-	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
-	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
-	SHLQ  $0x02, AX
-	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
-	JNE   strip
-	VZEROUPPER
-	RET
-
-narrow:
-	MOVQ cols+128(FP), R8
-	MOVQ cols2+136(FP), AX
-
-	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ tails<>+64(SB), CX
-	SHLQ $0x02, R8
-	SUBQ R8, CX
-
-	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), R8
-	SHLQ       $0x02, AX
-	SUBQ       AX, R8
-	CMPB       add+144(FP), $0x00
-	JE         storeNarrow
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R9
-	VMOVUPS    (CX), Y4
-	VMASKMOVPS (AX), Y4, Y6
-	VADDPS     Y6, Y0, Y0
-	VMOVUPS    (R8), Y4
-	VMASKMOVPS (AX)(R9*4), Y4, Y6
-	VADDPS     Y6, Y1, Y1
-	ADDQ       DI, AX
-	VMOVUPS    (CX), Y4
-	VMASKMOVPS (AX), Y4, Y6
-	VADDPS     Y6, Y2, Y2
-	VMOVUPS    (R8), Y4
-	VMASKMOVPS (AX)(R9*4), Y4, Y6
-	VADDPS     Y6, Y3, Y3
-
-storeNarrow:
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R9
-	VMOVUPS    (CX), Y4
-	VMASKMOVPS Y0, Y4, (AX)
-	VMOVUPS    (R8), Y4
-	VMASKMOVPS Y1, Y4, (AX)(R9*4)
-	ADDQ       DI, AX
-	VMOVUPS    (CX), Y4
-	VMASKMOVPS Y2, Y4, (AX)
-	VMOVUPS    (R8), Y4
-	VMASKMOVPS Y3, Y4, (AX)(R9*4)
-	JMP        next
-
-// func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
-TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-145
-	MOVQ aCol+24(FP), DX
-	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
-	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-
-strip:
-	MOVQ panels+112(FP), AX
-	MOVQ AX, (SP)
-
-panel:
-	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), DI
-	SHLQ       $0x02, DI
-	PREFETCHT0 (AX)
-	ADDQ       DI, AX
-	PREFETCHT0 (AX)
-	VXORPS     Y0, Y0, Y0
-	VXORPS     Y1, Y1, Y1
-	MOVQ       a+8(FP), AX
-	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
-	JNE        unfolded
-	SUBQ       $0x04, R8
-	JLT        rest
-
-steps:
-	VMOVUPS      (CX), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	VMOVUPS      (CX), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R8
-	JGE          steps
-
-rest:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
-	JE    done
-
-step:
-	VMOVUPS      (CX), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R8
-	JNE          step
-	JMP          done
-
-unfolded:
-	SUBQ $0x04, R8
-	JLT  restUnfolded
-
-stepsUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	SUBQ         $0x04, R8
-	JGE          stepsUnfolded
-
-restUnfolded:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
-	JE    done
-
-stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y2
-	VBROADCASTSS (AX), Y3
-	VFMADD231PS  Y2, Y3, Y0
-	VBROADCASTSS (AX)(SI*1), Y3
-	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         DX, AX
-	DECQ         R8
-	JNE          stepUnfolded
-
-done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
-	CMPQ   AX, $0x08
-	JNE    narrow
-	CMPB   add+144(FP), $0x00
-	JE     store
-	MOVQ   c+80(FP), AX
-	VADDPS (AX), Y0, Y0
-	ADDQ   DI, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y1, Y1
 
 store:
-	MOVQ    c+80(FP), AX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
 	VMOVUPS Y0, (AX)
-	ADDQ    DI, AX
+	ADDQ    CX, AX
 	VMOVUPS Y1, (AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), AX
-	MOVQ cols2+136(FP), CX
+	MOVQ cols+136(FP), AX
+	MOVQ cols2+144(FP), CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+144(FP), $0x00
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
-	ADDQ       DI, AX
+	ADDQ       SI, AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS (AX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y0, Y2, (AX)
-	ADDQ       DI, AX
+	ADDQ       SI, AX
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y1, Y2, (AX)
 	JMP        next
 
-// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), DI
-	SHLQ       $0x02, DI
-	MOVQ       cApart+96(FP), CX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cApart+104(FP), SI
 	PREFETCHT0 (AX)
-	ADDQ       DI, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       DI, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -7337,11 +8489,13 @@ panel:
 	VXORPS     Y5, Y5, Y5
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
+	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
 	JNE        unfolded
-	SUBQ       $0x04, R8
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
+	SUBQ       $0x04, SI
 	JLT        rest
 
 steps:
@@ -7350,59 +8504,59 @@ steps:
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	VMOVUPS      (CX), Y6
 	VMOVUPS      32(CX), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R8
+	ADDQ         DI, CX
+	SUBQ         $0x04, SI
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
+	ADDQ  $0x04, SI
+	TESTQ SI, SI
 	JE    done
 
 step:
@@ -7411,490 +8565,504 @@ step:
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R8
+	ADDQ         DI, CX
+	DECQ         SI
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ bApart+64(FP), R11
-	LEAQ (CX)(R11*4), R11
-	SUBQ $0x04, R8
+	MOVQ bApart+64(FP), R9
+	LEAQ (CX)(R9*4), R9
+	SUBQ $0x04, SI
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      (R11)(R10*4), Y7
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y6
+	VMOVUPS      (R9)(R8*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      (R11)(R10*4), Y7
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y6
+	VMOVUPS      (R9)(R8*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      (R11)(R10*4), Y7
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y6
+	VMOVUPS      (R9)(R8*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      (R11)(R10*4), Y7
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y6
+	VMOVUPS      (R9)(R8*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	SUBQ         $0x04, R8
+	SUBQ         $0x04, SI
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
+	ADDQ  $0x04, SI
+	TESTQ SI, SI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y6
-	VMOVUPS      (R11)(R10*4), Y7
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y6
+	VMOVUPS      (R9)(R8*4), Y7
 	VBROADCASTSS (AX), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (AX)(SI*1), Y8
+	VBROADCASTSS (AX)(BX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (AX)(SI*2), Y8
+	VBROADCASTSS (AX)(BX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         DX, AX
-	DECQ         R8
+	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
 	CMPQ   CX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
-	MOVQ   cApart+96(FP), CX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   cApart+104(FP), SI
 	VADDPS (AX), Y0, Y0
-	VADDPS (AX)(CX*4), Y1, Y1
-	ADDQ   DI, AX
+	VADDPS (AX)(SI*4), Y1, Y1
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS (AX)(CX*4), Y3, Y3
-	ADDQ   DI, AX
+	VADDPS (AX)(SI*4), Y3, Y3
+	ADDQ   CX, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS (AX)(CX*4), Y5, Y5
+	VADDPS (AX)(SI*4), Y5, Y5
 
 store:
-	MOVQ    c+80(FP), AX
-	MOVQ    cApart+96(FP), CX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    cApart+104(FP), SI
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, (AX)(CX*4)
-	ADDQ    DI, AX
+	VMOVUPS Y1, (AX)(SI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, (AX)(CX*4)
-	ADDQ    DI, AX
+	VMOVUPS Y3, (AX)(SI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, (AX)(CX*4)
+	VMOVUPS Y5, (AX)(SI*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), R8
-	MOVQ cols2+136(FP), AX
+	MOVQ cols+136(FP), SI
+	MOVQ cols2+144(FP), AX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ tails<>+64(SB), CX
-	SHLQ $0x02, R8
-	SUBQ R8, CX
+	SHLQ $0x02, SI
+	SUBQ SI, CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), R8
+	LEAQ       tails<>+64(SB), SI
 	SHLQ       $0x02, AX
-	SUBQ       AX, R8
-	CMPB       add+144(FP), $0x00
+	SUBQ       AX, SI
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R9
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       cApart+104(FP), R8
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y0, Y0
-	VMOVUPS    (R8), Y6
-	VMASKMOVPS (AX)(R9*4), Y6, Y8
+	VMOVUPS    (SI), Y6
+	VMASKMOVPS (AX)(R8*4), Y6, Y8
 	VADDPS     Y8, Y1, Y1
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y2, Y2
-	VMOVUPS    (R8), Y6
-	VMASKMOVPS (AX)(R9*4), Y6, Y8
+	VMOVUPS    (SI), Y6
+	VMASKMOVPS (AX)(R8*4), Y6, Y8
 	VADDPS     Y8, Y3, Y3
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y8
 	VADDPS     Y8, Y4, Y4
-	VMOVUPS    (R8), Y6
-	VMASKMOVPS (AX)(R9*4), Y6, Y8
+	VMOVUPS    (SI), Y6
+	VMASKMOVPS (AX)(R8*4), Y6, Y8
 	VADDPS     Y8, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R9
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
+	MOVQ       cApart+104(FP), R8
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
-	VMOVUPS    (R8), Y6
-	VMASKMOVPS Y1, Y6, (AX)(R9*4)
+	VMOVUPS    (SI), Y6
+	VMASKMOVPS Y1, Y6, (AX)(R8*4)
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y2, Y6, (AX)
-	VMOVUPS    (R8), Y6
-	VMASKMOVPS Y3, Y6, (AX)(R9*4)
+	VMOVUPS    (SI), Y6
+	VMASKMOVPS Y3, Y6, (AX)(R8*4)
 	ADDQ       DI, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y4, Y6, (AX)
-	VMOVUPS    (R8), Y6
-	VMASKMOVPS Y5, Y6, (AX)(R9*4)
+	VMOVUPS    (SI), Y6
+	VMASKMOVPS Y5, Y6, (AX)(R8*4)
 	JMP        next
 
-// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), DI
-	SHLQ       $0x02, DI
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
-	ADDQ       DI, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       DI, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R8
-	MOVQ       bRows+56(FP), R9
-	TESTQ      R9, R9
+	MOVQ       k+0(FP), SI
+	MOVQ       bRows+56(FP), DI
+	TESTQ      DI, DI
 	JNE        unfolded
-	SUBQ       $0x04, R8
+	MOVQ       bRow+48(FP), DI
+	SHLQ       $0x02, DI
+	SUBQ       $0x04, SI
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	VMOVUPS      (CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	VMOVUPS      (CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         DI, CX
 	VMOVUPS      (CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R8
+	ADDQ         DI, CX
+	SUBQ         $0x04, SI
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
+	ADDQ  $0x04, SI
+	TESTQ SI, SI
 	JE    done
 
 step:
 	VMOVUPS      (CX), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R8
+	ADDQ         DI, CX
+	DECQ         SI
 	JNE          step
 	JMP          done
 
 unfolded:
-	SUBQ $0x04, R8
+	SUBQ $0x04, SI
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y3
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y3
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y3
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y3
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	SUBQ         $0x04, R8
+	SUBQ         $0x04, SI
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R8
-	TESTQ R8, R8
+	ADDQ  $0x04, SI
+	TESTQ SI, SI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R9), R10
-	ADDQ         $0x08, R9
-	VMOVUPS      (CX)(R10*4), Y3
+	MOVQ         (DI), R8
+	ADDQ         $0x08, DI
+	VMOVUPS      (CX)(R8*4), Y3
 	VBROADCASTSS (AX), Y4
 	VFMADD231PS  Y3, Y4, Y0
-	VBROADCASTSS (AX)(SI*1), Y4
+	VBROADCASTSS (AX)(BX*1), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (AX)(SI*2), Y4
+	VBROADCASTSS (AX)(BX*2), Y4
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         DX, AX
-	DECQ         R8
+	DECQ         SI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
 	VADDPS (AX), Y0, Y0
-	ADDQ   DI, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y1, Y1
-	ADDQ   DI, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
 
 store:
-	MOVQ    c+80(FP), AX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
 	VMOVUPS Y0, (AX)
-	ADDQ    DI, AX
+	ADDQ    CX, AX
 	VMOVUPS Y1, (AX)
-	ADDQ    DI, AX
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), AX
-	MOVQ cols2+136(FP), CX
+	MOVQ cols+136(FP), AX
+	MOVQ cols2+144(FP), CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+144(FP), $0x00
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS (AX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
-	ADDQ       DI, AX
+	ADDQ       SI, AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS (AX), Y3, Y4
 	VADDPS     Y4, Y1, Y1
-	ADDQ       DI, AX
+	ADDQ       SI, AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS (AX), Y3, Y4
 	VADDPS     Y4, Y2, Y2
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), SI
+	SHLQ       $0x02, SI
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y0, Y3, (AX)
-	ADDQ       DI, AX
+	ADDQ       SI, AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y1, Y3, (AX)
-	ADDQ       DI, AX
+	ADDQ       SI, AX
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y2, Y3, (AX)
 	JMP        next
 
-// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (SI)(SI*2), DI
+	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), R8
-	SHLQ       $0x02, R8
-	MOVQ       cApart+96(FP), CX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cApart+104(FP), DI
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -7906,11 +9074,13 @@ panel:
 	VXORPS     Y7, Y7, Y7
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
 	JNE        unfolded
-	SUBQ       $0x04, R9
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	SUBQ       $0x04, DI
 	JLT        rest
 
 steps:
@@ -7919,71 +9089,71 @@ steps:
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y8
 	VMOVUPS      32(CX), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R9
+	ADDQ         R8, CX
+	SUBQ         $0x04, DI
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 step:
@@ -7992,282 +9162,288 @@ step:
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R9
+	ADDQ         R8, CX
+	DECQ         DI
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ bApart+64(FP), R12
-	LEAQ (CX)(R12*4), R12
-	SUBQ $0x04, R9
+	MOVQ bApart+64(FP), R10
+	LEAQ (CX)(R10*4), R10
+	SUBQ $0x04, DI
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      (R12)(R11*4), Y9
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y8
+	VMOVUPS      (R10)(R9*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      (R12)(R11*4), Y9
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y8
+	VMOVUPS      (R10)(R9*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      (R12)(R11*4), Y9
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y8
+	VMOVUPS      (R10)(R9*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      (R12)(R11*4), Y9
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y8
+	VMOVUPS      (R10)(R9*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	SUBQ         $0x04, R9
+	SUBQ         $0x04, DI
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y8
-	VMOVUPS      (R12)(R11*4), Y9
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y8
+	VMOVUPS      (R10)(R9*4), Y9
 	VBROADCASTSS (AX), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (AX)(SI*1), Y10
+	VBROADCASTSS (AX)(BX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (AX)(SI*2), Y10
+	VBROADCASTSS (AX)(BX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (AX)(DI*1), Y10
+	VBROADCASTSS (AX)(SI*1), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         DX, AX
-	DECQ         R9
+	DECQ         DI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
 	CMPQ   CX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
-	MOVQ   cApart+96(FP), CX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   cApart+104(FP), DI
 	VADDPS (AX), Y0, Y0
-	VADDPS (AX)(CX*4), Y1, Y1
-	ADDQ   R8, AX
+	VADDPS (AX)(DI*4), Y1, Y1
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS (AX)(CX*4), Y3, Y3
-	ADDQ   R8, AX
+	VADDPS (AX)(DI*4), Y3, Y3
+	ADDQ   CX, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS (AX)(CX*4), Y5, Y5
-	ADDQ   R8, AX
+	VADDPS (AX)(DI*4), Y5, Y5
+	ADDQ   CX, AX
 	VADDPS (AX), Y6, Y6
-	VADDPS (AX)(CX*4), Y7, Y7
+	VADDPS (AX)(DI*4), Y7, Y7
 
 store:
-	MOVQ    c+80(FP), AX
-	MOVQ    cApart+96(FP), CX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    cApart+104(FP), DI
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, (AX)(CX*4)
-	ADDQ    R8, AX
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, (AX)(CX*4)
-	ADDQ    R8, AX
+	VMOVUPS Y3, (AX)(DI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, (AX)(CX*4)
-	ADDQ    R8, AX
+	VMOVUPS Y5, (AX)(DI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, (AX)(CX*4)
+	VMOVUPS Y7, (AX)(DI*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), R9
-	MOVQ cols2+136(FP), AX
+	MOVQ cols+136(FP), DI
+	MOVQ cols2+144(FP), AX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ tails<>+64(SB), CX
-	SHLQ $0x02, R9
-	SUBQ R9, CX
+	SHLQ $0x02, DI
+	SUBQ DI, CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), R9
+	LEAQ       tails<>+64(SB), DI
 	SHLQ       $0x02, AX
-	SUBQ       AX, R9
-	CMPB       add+144(FP), $0x00
+	SUBQ       AX, DI
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R10
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       cApart+104(FP), R9
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y0, Y0
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS (AX)(R10*4), Y8, Y10
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS (AX)(R9*4), Y8, Y10
 	VADDPS     Y10, Y1, Y1
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y2, Y2
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS (AX)(R10*4), Y8, Y10
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS (AX)(R9*4), Y8, Y10
 	VADDPS     Y10, Y3, Y3
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y4, Y4
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS (AX)(R10*4), Y8, Y10
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS (AX)(R9*4), Y8, Y10
 	VADDPS     Y10, Y5, Y5
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS (AX), Y8, Y10
 	VADDPS     Y10, Y6, Y6
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS (AX)(R10*4), Y8, Y10
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS (AX)(R9*4), Y8, Y10
 	VADDPS     Y10, Y7, Y7
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R10
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       cApart+104(FP), R9
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y0, Y8, (AX)
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS Y1, Y8, (AX)(R10*4)
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS Y1, Y8, (AX)(R9*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y2, Y8, (AX)
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS Y3, Y8, (AX)(R10*4)
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS Y3, Y8, (AX)(R9*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y4, Y8, (AX)
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS Y5, Y8, (AX)(R10*4)
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS Y5, Y8, (AX)(R9*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y8
 	VMASKMOVPS Y6, Y8, (AX)
-	VMOVUPS    (R9), Y8
-	VMASKMOVPS Y7, Y8, (AX)(R10*4)
+	VMOVUPS    (DI), Y8
+	VMASKMOVPS Y7, Y8, (AX)(R9*4)
 	JMP        next
 
-// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (SI)(SI*2), DI
+	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), R8
-	SHLQ       $0x02, R8
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -8275,280 +9451,288 @@ panel:
 	VXORPS     Y3, Y3, Y3
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
 	JNE        unfolded
-	SUBQ       $0x04, R9
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	SUBQ       $0x04, DI
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R9
+	ADDQ         R8, CX
+	SUBQ         $0x04, DI
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 step:
 	VMOVUPS      (CX), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R9
+	ADDQ         R8, CX
+	DECQ         DI
 	JNE          step
 	JMP          done
 
 unfolded:
-	SUBQ $0x04, R9
+	SUBQ $0x04, DI
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y4
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y4
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y4
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y4
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	SUBQ         $0x04, R9
+	SUBQ         $0x04, DI
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y4
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y4
 	VBROADCASTSS (AX), Y5
 	VFMADD231PS  Y4, Y5, Y0
-	VBROADCASTSS (AX)(SI*1), Y5
+	VBROADCASTSS (AX)(BX*1), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (AX)(SI*2), Y5
+	VBROADCASTSS (AX)(BX*2), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (AX)(DI*1), Y5
+	VBROADCASTSS (AX)(SI*1), Y5
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         DX, AX
-	DECQ         R9
+	DECQ         DI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
 	VADDPS (AX), Y0, Y0
-	ADDQ   R8, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y1, Y1
-	ADDQ   R8, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
-	ADDQ   R8, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y3, Y3
 
 store:
-	MOVQ    c+80(FP), AX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
 	VMOVUPS Y0, (AX)
-	ADDQ    R8, AX
+	ADDQ    CX, AX
 	VMOVUPS Y1, (AX)
-	ADDQ    R8, AX
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
-	ADDQ    R8, AX
+	ADDQ    CX, AX
 	VMOVUPS Y3, (AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), AX
-	MOVQ cols2+136(FP), CX
+	MOVQ cols+136(FP), AX
+	MOVQ cols2+144(FP), CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+144(FP), $0x00
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y1, Y1
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y2, Y2
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS (AX), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y0, Y4, (AX)
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y1, Y4, (AX)
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y2, Y4, (AX)
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y3, Y4, (AX)
 	JMP        next
 
-// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (SI)(SI*2), DI
+	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), R8
-	SHLQ       $0x02, R8
-	MOVQ       cApart+96(FP), CX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cApart+104(FP), DI
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -8562,11 +9746,13 @@ panel:
 	VXORPS     Y9, Y9, Y9
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
 	JNE        unfolded
-	SUBQ       $0x04, R9
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	SUBQ       $0x04, DI
 	JLT        rest
 
 steps:
@@ -8575,83 +9761,83 @@ steps:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y10
 	VMOVUPS      32(CX), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y10
 	VMOVUPS      32(CX), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y10
 	VMOVUPS      32(CX), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R9
+	ADDQ         R8, CX
+	SUBQ         $0x04, DI
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 step:
@@ -8660,320 +9846,326 @@ step:
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R9
+	ADDQ         R8, CX
+	DECQ         DI
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ bApart+64(FP), R12
-	LEAQ (CX)(R12*4), R12
-	SUBQ $0x04, R9
+	MOVQ bApart+64(FP), R10
+	LEAQ (CX)(R10*4), R10
+	SUBQ $0x04, DI
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      (R12)(R11*4), Y11
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y10
+	VMOVUPS      (R10)(R9*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      (R12)(R11*4), Y11
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y10
+	VMOVUPS      (R10)(R9*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      (R12)(R11*4), Y11
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y10
+	VMOVUPS      (R10)(R9*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      (R12)(R11*4), Y11
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y10
+	VMOVUPS      (R10)(R9*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	SUBQ         $0x04, R9
+	SUBQ         $0x04, DI
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y10
-	VMOVUPS      (R12)(R11*4), Y11
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y10
+	VMOVUPS      (R10)(R9*4), Y11
 	VBROADCASTSS (AX), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (AX)(SI*1), Y12
+	VBROADCASTSS (AX)(BX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (AX)(SI*2), Y12
+	VBROADCASTSS (AX)(BX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (AX)(DI*1), Y12
+	VBROADCASTSS (AX)(SI*1), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (AX)(SI*4), Y12
+	VBROADCASTSS (AX)(BX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         DX, AX
-	DECQ         R9
+	DECQ         DI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
 	CMPQ   CX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
-	MOVQ   cApart+96(FP), CX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   cApart+104(FP), DI
 	VADDPS (AX), Y0, Y0
-	VADDPS (AX)(CX*4), Y1, Y1
-	ADDQ   R8, AX
+	VADDPS (AX)(DI*4), Y1, Y1
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS (AX)(CX*4), Y3, Y3
-	ADDQ   R8, AX
+	VADDPS (AX)(DI*4), Y3, Y3
+	ADDQ   CX, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS (AX)(CX*4), Y5, Y5
-	ADDQ   R8, AX
+	VADDPS (AX)(DI*4), Y5, Y5
+	ADDQ   CX, AX
 	VADDPS (AX), Y6, Y6
-	VADDPS (AX)(CX*4), Y7, Y7
-	ADDQ   R8, AX
+	VADDPS (AX)(DI*4), Y7, Y7
+	ADDQ   CX, AX
 	VADDPS (AX), Y8, Y8
-	VADDPS (AX)(CX*4), Y9, Y9
+	VADDPS (AX)(DI*4), Y9, Y9
 
 store:
-	MOVQ    c+80(FP), AX
-	MOVQ    cApart+96(FP), CX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    cApart+104(FP), DI
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, (AX)(CX*4)
-	ADDQ    R8, AX
+	VMOVUPS Y1, (AX)(DI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, (AX)(CX*4)
-	ADDQ    R8, AX
+	VMOVUPS Y3, (AX)(DI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, (AX)(CX*4)
-	ADDQ    R8, AX
+	VMOVUPS Y5, (AX)(DI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, (AX)(CX*4)
-	ADDQ    R8, AX
+	VMOVUPS Y7, (AX)(DI*4)
+	ADDQ    CX, AX
 	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, (AX)(CX*4)
+	VMOVUPS Y9, (AX)(DI*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), R9
-	MOVQ cols2+136(FP), AX
+	MOVQ cols+136(FP), DI
+	MOVQ cols2+144(FP), AX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ tails<>+64(SB), CX
-	SHLQ $0x02, R9
-	SUBQ R9, CX
+	SHLQ $0x02, DI
+	SUBQ DI, CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), R9
+	LEAQ       tails<>+64(SB), DI
 	SHLQ       $0x02, AX
-	SUBQ       AX, R9
-	CMPB       add+144(FP), $0x00
+	SUBQ       AX, DI
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R10
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       cApart+104(FP), R9
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y0, Y0
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS (AX)(R10*4), Y10, Y12
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS (AX)(R9*4), Y10, Y12
 	VADDPS     Y12, Y1, Y1
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y2, Y2
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS (AX)(R10*4), Y10, Y12
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS (AX)(R9*4), Y10, Y12
 	VADDPS     Y12, Y3, Y3
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y4, Y4
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS (AX)(R10*4), Y10, Y12
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS (AX)(R9*4), Y10, Y12
 	VADDPS     Y12, Y5, Y5
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y6, Y6
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS (AX)(R10*4), Y10, Y12
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS (AX)(R9*4), Y10, Y12
 	VADDPS     Y12, Y7, Y7
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS (AX), Y10, Y12
 	VADDPS     Y12, Y8, Y8
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS (AX)(R10*4), Y10, Y12
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS (AX)(R9*4), Y10, Y12
 	VADDPS     Y12, Y9, Y9
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R10
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
+	MOVQ       cApart+104(FP), R9
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y0, Y10, (AX)
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS Y1, Y10, (AX)(R10*4)
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS Y1, Y10, (AX)(R9*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y2, Y10, (AX)
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS Y3, Y10, (AX)(R10*4)
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS Y3, Y10, (AX)(R9*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y4, Y10, (AX)
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS Y5, Y10, (AX)(R10*4)
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS Y5, Y10, (AX)(R9*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y6, Y10, (AX)
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS Y7, Y10, (AX)(R10*4)
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS Y7, Y10, (AX)(R9*4)
 	ADDQ       R8, AX
 	VMOVUPS    (CX), Y10
 	VMASKMOVPS Y8, Y10, (AX)
-	VMOVUPS    (R9), Y10
-	VMASKMOVPS Y9, Y10, (AX)(R10*4)
+	VMOVUPS    (DI), Y10
+	VMASKMOVPS Y9, Y10, (AX)(R9*4)
 	JMP        next
 
-// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (SI)(SI*2), DI
+	LEAQ (BX)(BX*2), SI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), R8
-	SHLQ       $0x02, R8
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R8, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -8982,314 +10174,322 @@ panel:
 	VXORPS     Y4, Y4, Y4
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R9
-	MOVQ       bRows+56(FP), R10
-	TESTQ      R10, R10
+	MOVQ       k+0(FP), DI
+	MOVQ       bRows+56(FP), R8
+	TESTQ      R8, R8
 	JNE        unfolded
-	SUBQ       $0x04, R9
+	MOVQ       bRow+48(FP), R8
+	SHLQ       $0x02, R8
+	SUBQ       $0x04, DI
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R8, CX
 	VMOVUPS      (CX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R9
+	ADDQ         R8, CX
+	SUBQ         $0x04, DI
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 step:
 	VMOVUPS      (CX), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R9
+	ADDQ         R8, CX
+	DECQ         DI
 	JNE          step
 	JMP          done
 
 unfolded:
-	SUBQ $0x04, R9
+	SUBQ $0x04, DI
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y5
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y5
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y5
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y5
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	SUBQ         $0x04, R9
+	SUBQ         $0x04, DI
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R9
-	TESTQ R9, R9
+	ADDQ  $0x04, DI
+	TESTQ DI, DI
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R10), R11
-	ADDQ         $0x08, R10
-	VMOVUPS      (CX)(R11*4), Y5
+	MOVQ         (R8), R9
+	ADDQ         $0x08, R8
+	VMOVUPS      (CX)(R9*4), Y5
 	VBROADCASTSS (AX), Y6
 	VFMADD231PS  Y5, Y6, Y0
-	VBROADCASTSS (AX)(SI*1), Y6
+	VBROADCASTSS (AX)(BX*1), Y6
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (AX)(SI*2), Y6
+	VBROADCASTSS (AX)(BX*2), Y6
 	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (AX)(DI*1), Y6
+	VBROADCASTSS (AX)(SI*1), Y6
 	VFMADD231PS  Y5, Y6, Y3
-	VBROADCASTSS (AX)(SI*4), Y6
+	VBROADCASTSS (AX)(BX*4), Y6
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         DX, AX
-	DECQ         R9
+	DECQ         DI
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
 	VADDPS (AX), Y0, Y0
-	ADDQ   R8, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y1, Y1
-	ADDQ   R8, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
-	ADDQ   R8, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y3, Y3
-	ADDQ   R8, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y4, Y4
 
 store:
-	MOVQ    c+80(FP), AX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
 	VMOVUPS Y0, (AX)
-	ADDQ    R8, AX
+	ADDQ    CX, AX
 	VMOVUPS Y1, (AX)
-	ADDQ    R8, AX
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
-	ADDQ    R8, AX
+	ADDQ    CX, AX
 	VMOVUPS Y3, (AX)
-	ADDQ    R8, AX
+	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), AX
-	MOVQ cols2+136(FP), CX
+	MOVQ cols+136(FP), AX
+	MOVQ cols2+144(FP), CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+144(FP), $0x00
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y1, Y1
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y2, Y2
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y3, Y3
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS (AX), Y5, Y6
 	VADDPS     Y6, Y4, Y4
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), DI
+	SHLQ       $0x02, DI
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y0, Y5, (AX)
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y1, Y5, (AX)
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y2, Y5, (AX)
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y3, Y5, (AX)
-	ADDQ       R8, AX
+	ADDQ       DI, AX
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y4, Y5, (AX)
 	JMP        next
 
-// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), R9
-	SHLQ       $0x02, R9
-	MOVQ       cApart+96(FP), CX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
+	MOVQ       cApart+104(FP), R8
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -9305,11 +10505,13 @@ panel:
 	VXORPS     Y11, Y11, Y11
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R10
-	MOVQ       bRows+56(FP), R11
-	TESTQ      R11, R11
+	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
 	JNE        unfolded
-	SUBQ       $0x04, R10
+	MOVQ       bRow+48(FP), R9
+	SHLQ       $0x02, R9
+	SUBQ       $0x04, R8
 	JLT        rest
 
 steps:
@@ -9318,95 +10520,95 @@ steps:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R9, CX
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R9, CX
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R9, CX
 	VMOVUPS      (CX), Y12
 	VMOVUPS      32(CX), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R10
+	ADDQ         R9, CX
+	SUBQ         $0x04, R8
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R10
-	TESTQ R10, R10
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
 	JE    done
 
 step:
@@ -9415,359 +10617,365 @@ step:
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R10
+	ADDQ         R9, CX
+	DECQ         R8
 	JNE          step
 	JMP          done
 
 unfolded:
-	MOVQ bApart+64(FP), R13
-	LEAQ (CX)(R13*4), R13
-	SUBQ $0x04, R10
+	MOVQ bApart+64(FP), R11
+	LEAQ (CX)(R11*4), R11
+	SUBQ $0x04, R8
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      (R13)(R12*4), Y13
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y12
+	VMOVUPS      (R11)(R10*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      (R13)(R12*4), Y13
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y12
+	VMOVUPS      (R11)(R10*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      (R13)(R12*4), Y13
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y12
+	VMOVUPS      (R11)(R10*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      (R13)(R12*4), Y13
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y12
+	VMOVUPS      (R11)(R10*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	SUBQ         $0x04, R10
+	SUBQ         $0x04, R8
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R10
-	TESTQ R10, R10
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y12
-	VMOVUPS      (R13)(R12*4), Y13
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y12
+	VMOVUPS      (R11)(R10*4), Y13
 	VBROADCASTSS (AX), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (AX)(SI*1), Y14
+	VBROADCASTSS (AX)(BX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (AX)(SI*2), Y14
+	VBROADCASTSS (AX)(BX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (AX)(DI*1), Y14
+	VBROADCASTSS (AX)(SI*1), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (AX)(SI*4), Y14
+	VBROADCASTSS (AX)(BX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (AX)(R8*1), Y14
+	VBROADCASTSS (AX)(DI*1), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         DX, AX
-	DECQ         R10
+	DECQ         R8
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
 	CMPQ   CX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
-	MOVQ   cApart+96(FP), CX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
+	MOVQ   cApart+104(FP), R8
 	VADDPS (AX), Y0, Y0
-	VADDPS (AX)(CX*4), Y1, Y1
-	ADDQ   R9, AX
+	VADDPS (AX)(R8*4), Y1, Y1
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
-	VADDPS (AX)(CX*4), Y3, Y3
-	ADDQ   R9, AX
+	VADDPS (AX)(R8*4), Y3, Y3
+	ADDQ   CX, AX
 	VADDPS (AX), Y4, Y4
-	VADDPS (AX)(CX*4), Y5, Y5
-	ADDQ   R9, AX
+	VADDPS (AX)(R8*4), Y5, Y5
+	ADDQ   CX, AX
 	VADDPS (AX), Y6, Y6
-	VADDPS (AX)(CX*4), Y7, Y7
-	ADDQ   R9, AX
+	VADDPS (AX)(R8*4), Y7, Y7
+	ADDQ   CX, AX
 	VADDPS (AX), Y8, Y8
-	VADDPS (AX)(CX*4), Y9, Y9
-	ADDQ   R9, AX
+	VADDPS (AX)(R8*4), Y9, Y9
+	ADDQ   CX, AX
 	VADDPS (AX), Y10, Y10
-	VADDPS (AX)(CX*4), Y11, Y11
+	VADDPS (AX)(R8*4), Y11, Y11
 
 store:
-	MOVQ    c+80(FP), AX
-	MOVQ    cApart+96(FP), CX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
+	MOVQ    cApart+104(FP), R8
 	VMOVUPS Y0, (AX)
-	VMOVUPS Y1, (AX)(CX*4)
-	ADDQ    R9, AX
+	VMOVUPS Y1, (AX)(R8*4)
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
-	VMOVUPS Y3, (AX)(CX*4)
-	ADDQ    R9, AX
+	VMOVUPS Y3, (AX)(R8*4)
+	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
-	VMOVUPS Y5, (AX)(CX*4)
-	ADDQ    R9, AX
+	VMOVUPS Y5, (AX)(R8*4)
+	ADDQ    CX, AX
 	VMOVUPS Y6, (AX)
-	VMOVUPS Y7, (AX)(CX*4)
-	ADDQ    R9, AX
+	VMOVUPS Y7, (AX)(R8*4)
+	ADDQ    CX, AX
 	VMOVUPS Y8, (AX)
-	VMOVUPS Y9, (AX)(CX*4)
-	ADDQ    R9, AX
+	VMOVUPS Y9, (AX)(R8*4)
+	ADDQ    CX, AX
 	VMOVUPS Y10, (AX)
-	VMOVUPS Y11, (AX)(CX*4)
+	VMOVUPS Y11, (AX)(R8*4)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000040, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), R10
-	MOVQ cols2+136(FP), AX
+	MOVQ cols+136(FP), R8
+	MOVQ cols2+144(FP), AX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ tails<>+64(SB), CX
-	SHLQ $0x02, R10
-	SUBQ R10, CX
+	SHLQ $0x02, R8
+	SUBQ R8, CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
-	LEAQ       tails<>+64(SB), R10
+	LEAQ       tails<>+64(SB), R8
 	SHLQ       $0x02, AX
-	SUBQ       AX, R10
-	CMPB       add+144(FP), $0x00
+	SUBQ       AX, R8
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R11
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R9
+	SHLQ       $0x02, R9
+	MOVQ       cApart+104(FP), R10
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y0, Y0
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS (AX)(R11*4), Y12, Y14
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS (AX)(R10*4), Y12, Y14
 	VADDPS     Y14, Y1, Y1
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y2, Y2
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS (AX)(R11*4), Y12, Y14
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS (AX)(R10*4), Y12, Y14
 	VADDPS     Y14, Y3, Y3
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y4, Y4
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS (AX)(R11*4), Y12, Y14
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS (AX)(R10*4), Y12, Y14
 	VADDPS     Y14, Y5, Y5
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y6, Y6
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS (AX)(R11*4), Y12, Y14
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS (AX)(R10*4), Y12, Y14
 	VADDPS     Y14, Y7, Y7
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y8, Y8
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS (AX)(R11*4), Y12, Y14
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS (AX)(R10*4), Y12, Y14
 	VADDPS     Y14, Y9, Y9
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS (AX), Y12, Y14
 	VADDPS     Y14, Y10, Y10
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS (AX)(R11*4), Y12, Y14
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS (AX)(R10*4), Y12, Y14
 	VADDPS     Y14, Y11, Y11
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
-	MOVQ       cApart+96(FP), R11
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R9
+	SHLQ       $0x02, R9
+	MOVQ       cApart+104(FP), R10
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y0, Y12, (AX)
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS Y1, Y12, (AX)(R11*4)
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS Y1, Y12, (AX)(R10*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y2, Y12, (AX)
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS Y3, Y12, (AX)(R11*4)
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS Y3, Y12, (AX)(R10*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y4, Y12, (AX)
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS Y5, Y12, (AX)(R11*4)
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS Y5, Y12, (AX)(R10*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y6, Y12, (AX)
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS Y7, Y12, (AX)(R11*4)
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS Y7, Y12, (AX)(R10*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y8, Y12, (AX)
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS Y9, Y12, (AX)(R11*4)
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS Y9, Y12, (AX)(R10*4)
 	ADDQ       R9, AX
 	VMOVUPS    (CX), Y12
 	VMASKMOVPS Y10, Y12, (AX)
-	VMOVUPS    (R10), Y12
-	VMASKMOVPS Y11, Y12, (AX)(R11*4)
+	VMOVUPS    (R8), Y12
+	VMASKMOVPS Y11, Y12, (AX)(R10*4)
 	JMP        next
 
-// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+// func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, FMA3, MMX+
-TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-145
+TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
-	MOVQ bRow+48(FP), BX
+	MOVQ aRow+16(FP), BX
 	SHLQ $0x02, BX
-	MOVQ aRow+16(FP), SI
-	SHLQ $0x02, SI
-	LEAQ (SI)(SI*2), DI
-	LEAQ (DI)(SI*2), R8
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
 
 strip:
-	MOVQ panels+112(FP), AX
+	MOVQ panels+120(FP), AX
 	MOVQ AX, (SP)
 
 panel:
 	// Ask for the tile of C while the sums are computed.
-	MOVQ       c+80(FP), AX
-	MOVQ       ldc+88(FP), R9
-	SHLQ       $0x02, R9
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), CX
+	SHLQ       $0x02, CX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
-	ADDQ       R9, AX
+	ADDQ       CX, AX
 	PREFETCHT0 (AX)
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
@@ -9777,309 +10985,319 @@ panel:
 	VXORPS     Y5, Y5, Y5
 	MOVQ       a+8(FP), AX
 	MOVQ       b+40(FP), CX
-	MOVQ       k+0(FP), R10
-	MOVQ       bRows+56(FP), R11
-	TESTQ      R11, R11
+	MOVQ       k+0(FP), R8
+	MOVQ       bRows+56(FP), R9
+	TESTQ      R9, R9
 	JNE        unfolded
-	SUBQ       $0x04, R10
+	MOVQ       bRow+48(FP), R9
+	SHLQ       $0x02, R9
+	SUBQ       $0x04, R8
 	JLT        rest
 
 steps:
 	VMOVUPS      (CX), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R9, CX
 	VMOVUPS      (CX), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R9, CX
 	VMOVUPS      (CX), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
+	ADDQ         R9, CX
 	VMOVUPS      (CX), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	SUBQ         $0x04, R10
+	ADDQ         R9, CX
+	SUBQ         $0x04, R8
 	JGE          steps
 
 rest:
-	ADDQ  $0x04, R10
-	TESTQ R10, R10
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
 	JE    done
 
 step:
 	VMOVUPS      (CX), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	ADDQ         BX, CX
-	DECQ         R10
+	ADDQ         R9, CX
+	DECQ         R8
 	JNE          step
 	JMP          done
 
 unfolded:
-	SUBQ $0x04, R10
+	SUBQ $0x04, R8
 	JLT  restUnfolded
 
 stepsUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y6
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y6
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y6
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y6
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	SUBQ         $0x04, R10
+	SUBQ         $0x04, R8
 	JGE          stepsUnfolded
 
 restUnfolded:
-	ADDQ  $0x04, R10
-	TESTQ R10, R10
+	ADDQ  $0x04, R8
+	TESTQ R8, R8
 	JE    done
 
 stepUnfolded:
-	MOVQ         (R11), R12
-	ADDQ         $0x08, R11
-	VMOVUPS      (CX)(R12*4), Y6
+	MOVQ         (R9), R10
+	ADDQ         $0x08, R9
+	VMOVUPS      (CX)(R10*4), Y6
 	VBROADCASTSS (AX), Y7
 	VFMADD231PS  Y6, Y7, Y0
-	VBROADCASTSS (AX)(SI*1), Y7
+	VBROADCASTSS (AX)(BX*1), Y7
 	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (AX)(SI*2), Y7
+	VBROADCASTSS (AX)(BX*2), Y7
 	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (AX)(DI*1), Y7
+	VBROADCASTSS (AX)(SI*1), Y7
 	VFMADD231PS  Y6, Y7, Y3
-	VBROADCASTSS (AX)(SI*4), Y7
+	VBROADCASTSS (AX)(BX*4), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (AX)(R8*1), Y7
+	VBROADCASTSS (AX)(DI*1), Y7
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         DX, AX
-	DECQ         R10
+	DECQ         R8
 	JNE          stepUnfolded
 
 done:
-	MOVQ   cols+128(FP), AX
-	MOVQ   cols2+136(FP), CX
+	MOVQ   cols+136(FP), AX
+	MOVQ   cols2+144(FP), CX
 	CMPQ   AX, $0x08
 	JNE    narrow
-	CMPB   add+144(FP), $0x00
+	CMPB   add+152(FP), $0x00
 	JE     store
-	MOVQ   c+80(FP), AX
+	MOVQ   c+88(FP), AX
+	MOVQ   ldc+96(FP), CX
+	SHLQ   $0x02, CX
 	VADDPS (AX), Y0, Y0
-	ADDQ   R9, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y1, Y1
-	ADDQ   R9, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y2, Y2
-	ADDQ   R9, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y3, Y3
-	ADDQ   R9, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y4, Y4
-	ADDQ   R9, AX
+	ADDQ   CX, AX
 	VADDPS (AX), Y5, Y5
 
 store:
-	MOVQ    c+80(FP), AX
+	MOVQ    c+88(FP), AX
+	MOVQ    ldc+96(FP), CX
+	SHLQ    $0x02, CX
 	VMOVUPS Y0, (AX)
-	ADDQ    R9, AX
+	ADDQ    CX, AX
 	VMOVUPS Y1, (AX)
-	ADDQ    R9, AX
+	ADDQ    CX, AX
 	VMOVUPS Y2, (AX)
-	ADDQ    R9, AX
+	ADDQ    CX, AX
 	VMOVUPS Y3, (AX)
-	ADDQ    R9, AX
+	ADDQ    CX, AX
 	VMOVUPS Y4, (AX)
-	ADDQ    R9, AX
+	ADDQ    CX, AX
 	VMOVUPS Y5, (AX)
 
 next:
 	MOVQ aPanel+32(FP), AX
 	SHLQ $0x02, AX
-	MOVQ cPanel+104(FP), CX
+	MOVQ cPanel+112(FP), CX
 	SHLQ $0x02, CX
 	ADDQ AX, a+8(FP)
-	ADDQ CX, c+80(FP)
+	ADDQ CX, c+88(FP)
 	DECQ (SP)
 	JNE  panel
 
 	// Back to the first panel and on to the next strip.
-	IMULQ panels+112(FP), AX
+	IMULQ panels+120(FP), AX
 	SUBQ  AX, a+8(FP)
-	IMULQ panels+112(FP), CX
+	IMULQ panels+120(FP), CX
 	SUBQ  $0x00000020, CX
-	SUBQ  CX, c+80(FP)
-	MOVQ  bStrip+72(FP), AX
+	SUBQ  CX, c+88(FP)
+	MOVQ  bStrip+80(FP), AX
 	SHLQ  $0x02, AX
 	ADDQ  AX, b+40(FP)
-	DECQ  strips+120(FP)
+	DECQ  strips+128(FP)
 	JNE   strip
 	VZEROUPPER
 	RET
 
 narrow:
-	MOVQ cols+128(FP), AX
-	MOVQ cols2+136(FP), CX
+	MOVQ cols+136(FP), AX
+	MOVQ cols2+144(FP), CX
 
 	// Masks of the columns: a window on 16 lanes of ones and 16 of zeros.
 	LEAQ       tails<>+64(SB), CX
 	SHLQ       $0x02, AX
 	SUBQ       AX, CX
-	CMPB       add+144(FP), $0x00
+	CMPB       add+152(FP), $0x00
 	JE         storeNarrow
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y1, Y1
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y2, Y2
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y3, Y3
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y4, Y4
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS (AX), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
 storeNarrow:
-	MOVQ       c+80(FP), AX
+	MOVQ       c+88(FP), AX
+	MOVQ       ldc+96(FP), R8
+	SHLQ       $0x02, R8
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y0, Y6, (AX)
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y1, Y6, (AX)
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y2, Y6, (AX)
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y3, Y6, (AX)
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y4, Y6, (AX)
-	ADDQ       R9, AX
+	ADDQ       R8, AX
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y5, Y6, (AX)
 	JMP        next

@@ -5,122 +5,122 @@ package matmul
 // tile1x8NEON computes panels of 1 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile1x4NEON computes panels of 1 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile2x8NEON computes panels of 2 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile2x4NEON computes panels of 2 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile3x8NEON computes panels of 3 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile3x4NEON computes panels of 3 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile4x8NEON computes panels of 4 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile4x4NEON computes panels of 4 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile5x8NEON computes panels of 5 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile5x4NEON computes panels of 5 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile6x8NEON computes panels of 6 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile6x4NEON computes panels of 6 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile7x8NEON computes panels of 7 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile7x4NEON computes panels of 7 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile8x8NEON computes panels of 8 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile8x4NEON computes panels of 8 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile9x8NEON computes panels of 9 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile9x4NEON computes panels of 9 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile10x8NEON computes panels of 10 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile10x4NEON computes panels of 10 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile11x8NEON computes panels of 11 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile11x4NEON computes panels of 11 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile12x8NEON computes panels of 12 rows of C over strips of 8 columns, see tileFunc.
 //
 //go:noescape
-func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // tile12x4NEON computes panels of 12 rows of C over strips of 4 columns, see tileFunc.
 //
 //go:noescape
-func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
 
 // copyStripsNEON is assembly.copyStrips for this tier.
 //

@@ -2,22 +2,22 @@
 
 #include "textflag.h"
 
-// func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile1x8NEON(SB), NOSPLIT, $40-145
+// func tile1x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile1x8NEON(SB), NOSPLIT, $40-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -60,15 +60,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -87,23 +87,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -111,13 +111,13 @@ narrow:
 	MOVD $tile-32(SP), R0
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $1, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -134,7 +134,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -154,22 +154,22 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile1x4NEON(SB), NOSPLIT, $24-145
+// func tile1x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile1x4NEON(SB), NOSPLIT, $24-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -206,12 +206,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -225,36 +225,36 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
 narrow:
 	MOVD $tile-16(SP), R0
 	FMOVQ F0, 0(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $1, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -274,23 +274,23 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile2x8NEON(SB), NOSPLIT, $72-145
+// func tile2x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile2x8NEON(SB), NOSPLIT, $72-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 	MOVD R8, R9
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -341,15 +341,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -378,23 +378,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -404,13 +404,13 @@ narrow:
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
 	FMOVQ F3, 48(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $2, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -427,7 +427,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -447,23 +447,23 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile2x4NEON(SB), NOSPLIT, $40-145
+// func tile2x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile2x4NEON(SB), NOSPLIT, $40-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
 	MOVD R8, R9
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -505,12 +505,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -529,23 +529,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -553,13 +553,13 @@ narrow:
 	MOVD $tile-32(SP), R0
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $2, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -579,16 +579,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile3x8NEON(SB), NOSPLIT, $104-145
+// func tile3x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile3x8NEON(SB), NOSPLIT, $104-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -596,7 +596,7 @@ TEXT ·tile3x8NEON(SB), NOSPLIT, $104-145
 	ADD R8, R9, R10
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -655,15 +655,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -702,23 +702,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -730,13 +730,13 @@ narrow:
 	FMOVQ F3, 48(R0)
 	FMOVQ F4, 64(R0)
 	FMOVQ F5, 80(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $3, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -753,7 +753,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -773,16 +773,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile3x4NEON(SB), NOSPLIT, $56-145
+// func tile3x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile3x4NEON(SB), NOSPLIT, $56-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -790,7 +790,7 @@ TEXT ·tile3x4NEON(SB), NOSPLIT, $56-145
 	ADD R8, R9, R10
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -837,12 +837,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -866,23 +866,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -891,13 +891,13 @@ narrow:
 	FMOVQ F0, 0(R0)
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $3, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -917,16 +917,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile4x8NEON(SB), NOSPLIT, $136-145
+// func tile4x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile4x8NEON(SB), NOSPLIT, $136-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -935,7 +935,7 @@ TEXT ·tile4x8NEON(SB), NOSPLIT, $136-145
 	ADD R8, R10, R16
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1044,15 +1044,15 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -1101,23 +1101,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -1131,13 +1131,13 @@ narrow:
 	FMOVQ F5, 80(R0)
 	FMOVQ F6, 96(R0)
 	FMOVQ F7, 112(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $4, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -1154,7 +1154,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -1174,16 +1174,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile4x4NEON(SB), NOSPLIT, $72-145
+// func tile4x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile4x4NEON(SB), NOSPLIT, $72-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1192,7 +1192,7 @@ TEXT ·tile4x4NEON(SB), NOSPLIT, $72-145
 	ADD R8, R10, R16
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1275,12 +1275,12 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -1309,23 +1309,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -1335,13 +1335,13 @@ narrow:
 	FMOVQ F1, 16(R0)
 	FMOVQ F2, 32(R0)
 	FMOVQ F3, 48(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $4, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -1361,16 +1361,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile5x8NEON(SB), NOSPLIT, $168-145
+// func tile5x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile5x8NEON(SB), NOSPLIT, $168-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1380,7 +1380,7 @@ TEXT ·tile5x8NEON(SB), NOSPLIT, $168-145
 	ADD R8, R16, R17
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1455,15 +1455,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -1522,23 +1522,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -1554,13 +1554,13 @@ narrow:
 	FMOVQ F7, 112(R0)
 	FMOVQ F8, 128(R0)
 	FMOVQ F9, 144(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $5, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -1577,7 +1577,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -1597,16 +1597,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile5x4NEON(SB), NOSPLIT, $88-145
+// func tile5x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile5x4NEON(SB), NOSPLIT, $88-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1616,7 +1616,7 @@ TEXT ·tile5x4NEON(SB), NOSPLIT, $88-145
 	ADD R8, R16, R17
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1673,12 +1673,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -1712,23 +1712,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -1739,13 +1739,13 @@ narrow:
 	FMOVQ F2, 32(R0)
 	FMOVQ F3, 48(R0)
 	FMOVQ F4, 64(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $5, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -1765,16 +1765,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile6x8NEON(SB), NOSPLIT, $200-145
+// func tile6x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile6x8NEON(SB), NOSPLIT, $200-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -1785,7 +1785,7 @@ TEXT ·tile6x8NEON(SB), NOSPLIT, $200-145
 	ADD R8, R17, R19
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -1868,15 +1868,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -1945,23 +1945,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -1979,13 +1979,13 @@ narrow:
 	FMOVQ F9, 144(R0)
 	FMOVQ F10, 160(R0)
 	FMOVQ F11, 176(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $6, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -2002,7 +2002,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -2022,16 +2022,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile6x4NEON(SB), NOSPLIT, $104-145
+// func tile6x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile6x4NEON(SB), NOSPLIT, $104-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2042,7 +2042,7 @@ TEXT ·tile6x4NEON(SB), NOSPLIT, $104-145
 	ADD R8, R17, R19
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2104,12 +2104,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -2148,23 +2148,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -2176,13 +2176,13 @@ narrow:
 	FMOVQ F3, 48(R0)
 	FMOVQ F4, 64(R0)
 	FMOVQ F5, 80(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $6, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -2202,16 +2202,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile7x8NEON(SB), NOSPLIT, $232-145
+// func tile7x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile7x8NEON(SB), NOSPLIT, $232-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2223,7 +2223,7 @@ TEXT ·tile7x8NEON(SB), NOSPLIT, $232-145
 	ADD R8, R19, R20
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2314,15 +2314,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -2401,23 +2401,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -2437,13 +2437,13 @@ narrow:
 	FMOVQ F11, 176(R0)
 	FMOVQ F12, 192(R0)
 	FMOVQ F13, 208(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $7, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -2460,7 +2460,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -2480,16 +2480,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile7x4NEON(SB), NOSPLIT, $120-145
+// func tile7x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile7x4NEON(SB), NOSPLIT, $120-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2501,7 +2501,7 @@ TEXT ·tile7x4NEON(SB), NOSPLIT, $120-145
 	ADD R8, R19, R20
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2568,12 +2568,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -2617,23 +2617,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -2646,13 +2646,13 @@ narrow:
 	FMOVQ F4, 64(R0)
 	FMOVQ F5, 80(R0)
 	FMOVQ F6, 96(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $7, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -2672,16 +2672,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile8x8NEON(SB), NOSPLIT, $264-145
+// func tile8x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile8x8NEON(SB), NOSPLIT, $264-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -2694,7 +2694,7 @@ TEXT ·tile8x8NEON(SB), NOSPLIT, $264-145
 	ADD R8, R20, R21
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -2853,15 +2853,15 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -2950,23 +2950,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -2988,13 +2988,13 @@ narrow:
 	FMOVQ F13, 208(R0)
 	FMOVQ F14, 224(R0)
 	FMOVQ F15, 240(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $8, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -3011,7 +3011,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -3031,16 +3031,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile8x4NEON(SB), NOSPLIT, $136-145
+// func tile8x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile8x4NEON(SB), NOSPLIT, $136-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3053,7 +3053,7 @@ TEXT ·tile8x4NEON(SB), NOSPLIT, $136-145
 	ADD R8, R20, R21
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3166,12 +3166,12 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -3220,23 +3220,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -3250,13 +3250,13 @@ narrow:
 	FMOVQ F5, 80(R0)
 	FMOVQ F6, 96(R0)
 	FMOVQ F7, 112(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $8, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -3276,16 +3276,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile9x8NEON(SB), NOSPLIT, $296-145
+// func tile9x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile9x8NEON(SB), NOSPLIT, $296-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3299,7 +3299,7 @@ TEXT ·tile9x8NEON(SB), NOSPLIT, $296-145
 	ADD R8, R21, R22
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3406,15 +3406,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -3513,23 +3513,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -3553,13 +3553,13 @@ narrow:
 	FMOVQ F15, 240(R0)
 	FMOVQ F16, 256(R0)
 	FMOVQ F17, 272(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $9, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -3576,7 +3576,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -3596,16 +3596,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile9x4NEON(SB), NOSPLIT, $152-145
+// func tile9x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile9x4NEON(SB), NOSPLIT, $152-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3619,7 +3619,7 @@ TEXT ·tile9x4NEON(SB), NOSPLIT, $152-145
 	ADD R8, R21, R22
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3696,12 +3696,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -3755,23 +3755,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -3786,13 +3786,13 @@ narrow:
 	FMOVQ F6, 96(R0)
 	FMOVQ F7, 112(R0)
 	FMOVQ F8, 128(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $9, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -3812,16 +3812,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile10x8NEON(SB), NOSPLIT, $328-145
+// func tile10x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile10x8NEON(SB), NOSPLIT, $328-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -3836,7 +3836,7 @@ TEXT ·tile10x8NEON(SB), NOSPLIT, $328-145
 	ADD R8, R22, R23
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -3951,15 +3951,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -4068,23 +4068,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -4110,13 +4110,13 @@ narrow:
 	FMOVQ F17, 272(R0)
 	FMOVQ F18, 288(R0)
 	FMOVQ F19, 304(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $10, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -4133,7 +4133,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -4153,16 +4153,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile10x4NEON(SB), NOSPLIT, $168-145
+// func tile10x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile10x4NEON(SB), NOSPLIT, $168-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -4177,7 +4177,7 @@ TEXT ·tile10x4NEON(SB), NOSPLIT, $168-145
 	ADD R8, R22, R23
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -4259,12 +4259,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -4323,23 +4323,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -4355,13 +4355,13 @@ narrow:
 	FMOVQ F7, 112(R0)
 	FMOVQ F8, 128(R0)
 	FMOVQ F9, 144(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $10, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -4381,16 +4381,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile11x8NEON(SB), NOSPLIT, $360-145
+// func tile11x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile11x8NEON(SB), NOSPLIT, $360-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -4406,7 +4406,7 @@ TEXT ·tile11x8NEON(SB), NOSPLIT, $360-145
 	ADD R8, R23, R24
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -4529,15 +4529,15 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -4656,23 +4656,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -4700,13 +4700,13 @@ narrow:
 	FMOVQ F19, 304(R0)
 	FMOVQ F20, 320(R0)
 	FMOVQ F21, 336(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $11, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -4723,7 +4723,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -4743,16 +4743,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile11x4NEON(SB), NOSPLIT, $184-145
+// func tile11x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile11x4NEON(SB), NOSPLIT, $184-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -4768,7 +4768,7 @@ TEXT ·tile11x4NEON(SB), NOSPLIT, $184-145
 	ADD R8, R23, R24
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -4855,12 +4855,12 @@ stepUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -4924,23 +4924,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -4957,13 +4957,13 @@ narrow:
 	FMOVQ F8, 128(R0)
 	FMOVQ F9, 144(R0)
 	FMOVQ F10, 160(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $11, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -4983,16 +4983,16 @@ storeElement0:
 	BNE narrowRow
 	B next
 
-// func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile12x8NEON(SB), NOSPLIT, $392-145
+// func tile12x8NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile12x8NEON(SB), NOSPLIT, $392-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -5009,7 +5009,7 @@ TEXT ·tile12x8NEON(SB), NOSPLIT, $392-145
 	ADD R8, R24, R25
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -5218,15 +5218,15 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -5355,23 +5355,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $32, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -5401,13 +5401,13 @@ narrow:
 	FMOVQ F21, 336(R0)
 	FMOVQ F22, 352(R0)
 	FMOVQ F23, 368(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $12, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
@@ -5424,7 +5424,7 @@ storeElement0:
 	ADD $16, R0
 	MOVD R2, R15
 	ADD R26, R2, R15
-	MOVD cols2+136(FP), R8
+	MOVD cols2+144(FP), R8
 	MOVD ZR, R1
 
 element1:
@@ -5444,16 +5444,16 @@ storeElement1:
 	BNE narrowRow
 	B next
 
-// func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
-TEXT ·tile12x4NEON(SB), NOSPLIT, $200-145
+// func tile12x4NEON(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc, cApart, cPanel, panels, strips, cols, cols2 int, add bool)
+TEXT ·tile12x4NEON(SB), NOSPLIT, $200-153
 	MOVD a+8(FP), R11
 	MOVD b+40(FP), R13
-	MOVD c+80(FP), R12
+	MOVD c+88(FP), R12
 	MOVD aCol+24(FP), R4
 	LSL $2, R4
 	MOVD bRow+48(FP), R5
 	LSL $2, R5
-	MOVD ldc+88(FP), R6
+	MOVD ldc+96(FP), R6
 	LSL $2, R6
 	MOVD aRow+16(FP), R8
 	LSL $2, R8
@@ -5470,7 +5470,7 @@ TEXT ·tile12x4NEON(SB), NOSPLIT, $200-145
 	ADD R8, R24, R25
 
 strip:
-	MOVD panels+112(FP), R7
+	MOVD panels+120(FP), R7
 
 panel:
 	WORD $0x6e201c00 // EOR V0.16B, V0.16B, V0.16B
@@ -5613,12 +5613,12 @@ packedUnfolded:
 	B done
 
 done:
-	MOVD cApart+96(FP), R26
+	MOVD cApart+104(FP), R26
 	LSL $2, R26
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	CMP $4, R8
 	BNE narrow
-	MOVBU add+144(FP), R8
+	MOVBU add+152(FP), R8
 	MOVD R12, R2
 	CBZ R8, store
 	FMOVQ (R2), F26
@@ -5687,23 +5687,23 @@ store:
 next:
 	MOVD aPanel+32(FP), R0
 	LSL $2, R0
-	MOVD cPanel+104(FP), R1
+	MOVD cPanel+112(FP), R1
 	LSL $2, R1
 	ADD R0, R11
 	ADD R1, R12
 	SUBS $1, R7
 	BNE panel
 	// Back to the first panel and on to the next strip.
-	MOVD panels+112(FP), R8
+	MOVD panels+120(FP), R8
 	MSUB R8, R11, R0, R11
 	MSUB R8, R12, R1, R12
 	ADD $16, R12
-	MOVD bStrip+72(FP), R0
+	MOVD bStrip+80(FP), R0
 	LSL $2, R0
 	ADD R0, R13
-	MOVD strips+120(FP), R0
+	MOVD strips+128(FP), R0
 	SUBS $1, R0
-	MOVD R0, strips+120(FP)
+	MOVD R0, strips+128(FP)
 	BNE strip
 	RET
 
@@ -5721,13 +5721,13 @@ narrow:
 	FMOVQ F9, 144(R0)
 	FMOVQ F10, 160(R0)
 	FMOVQ F11, 176(R0)
-	MOVBU add+144(FP), R14
+	MOVBU add+152(FP), R14
 	MOVD R12, R2
 	MOVD $12, R3
 
 narrowRow:
 	MOVD R2, R15
-	MOVD cols+128(FP), R8
+	MOVD cols+136(FP), R8
 	MOVD ZR, R1
 
 element0:
