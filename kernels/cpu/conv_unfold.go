@@ -483,8 +483,9 @@ func hasNegativeZero(x []float32) bool {
 }
 
 // packCost and putCost are about what it costs, in multiply-adds, to pack an element of what is read, and to take one
-// of the result to its place. Two pieces make a vector at the cost of a row of splitRows.
-const packCost, putCost, splitRows = 12, 24, 12
+// of the result to its place, and a call for a strip, for each term. Two pieces make a vector at the cost of a row of
+// splitRows.
+const packCost, putCost, callCost, splitRows = 12, 40, 8, 12
 
 // runs tells how a product reads its columns: packed; in runs that are read in place, each by vectors of its own, the
 // last of which may have lanes too many: rows of the result, or all of an image, of which vectors take pieces of two
@@ -492,8 +493,8 @@ const packCost, putCost, splitRows = 12, 24, 12
 // result, too.
 func (u *unfolding[T]) runs(p *part[T], contiguous bool) (run int, wide bool) {
 	lanes, spatial, terms := matmul.Lanes[T](), u.spatial(), u.channels*len(p.taps)
-	if lanes == 0 || terms == 0 || spatial[2] != 1 && p.size[2] > 1 || len(p.taps) == 1 && !matmul.InPlace[T](u.m) {
-		return 0, false // or many rows read columns that have nothing in common
+	if lanes == 0 || terms == 0 || spatial[2] != 1 && p.size[2] > 1 || len(p.taps) == 1 {
+		return 0, false // or columns have nothing in common
 	}
 	width, pitch := p.size[2], spatial[1]
 	run = width
@@ -505,13 +506,15 @@ func (u *unfolding[T]) runs(p *part[T], contiguous bool) (run int, wide bool) {
 	if !contiguous {
 		least += put
 	}
-	inRuns, inRows := u.m*terms*((run+lanes-1)/lanes*lanes-run)*width/run, u.m*terms*(pitch-width)+put
+	calls := func(columns int) int { return callCost * columns / (2 * lanes) }
+	inRuns := terms * (u.m*((run+lanes-1)/lanes*lanes-run) + calls(min(run, 2*lanes))) * width / run
+	inRows := u.m*terms*(pitch-width) + put
 	if p.step[2] != 1 {
 		inRuns += put
 	}
 	if plane := kernels.Count(p.size[:]); contiguous && run < plane && matmul.Splits[T](plane, run) {
-		empty, split := (plane+lanes-1)/lanes*lanes-plane, plane*min(run, 2*lanes)/run
-		if cost := u.m * terms * (empty + split/splitRows) * width / plane; cost < inRuns {
+		empty, split := (plane+lanes-1)/lanes*lanes-plane, (plane*min(run, 2*lanes)/run+splitRows-1)/splitRows
+		if cost := terms * (u.m*(empty+split) + calls(plane)) * width / plane; cost < inRuns {
 			run, inRuns = plane, cost
 		}
 	}

@@ -49,7 +49,7 @@ func (s *unfoldedStrip) follows(before *unfoldedStrip, lanes int) bool {
 // follows reports whether two full vectors are neighbours, in memory and in C.
 func (v *stripVector) follows(before *stripVector, lanes int) bool {
 	return v.columns == lanes && before.columns == lanes && v.c == before.c+lanes &&
-		(v.data == before.data+lanes || max(v.data, before.data) < 0)
+		(before.data >= 0 && v.data == before.data+lanes || max(v.data, before.data) < 0)
 }
 
 // pack packs a panel of B, or only the strips that cannot be read in place.
@@ -104,7 +104,7 @@ func (p *product) packChunk(b *panel, k0, kc int) {
 }
 
 // findStrips lists the strips of an unfolded B. Of those that no run ends, full ones whose columns are neighbours in
-// memory are read in place, unless many rows of A pass by.
+// memory are read in place, unless many rows of A pass by, or some and the rows of B are far apart.
 func (p *product) findStrips(b *panel) {
 	columns, lanes := &p.unfolded.Columns, p.tier.lanes
 	b.strips = b.strips[:0]
@@ -112,7 +112,7 @@ func (p *product) findStrips(b *panel) {
 		p.findRuns(b)
 		return
 	}
-	inPlace := InPlace[float32](p.m)
+	inPlace := InPlace[float32](p.m) && (p.m < farRows || !p.unfolded.far(p.k0, p.k1))
 	for j := b.j0; j < b.j1; j += 2 * lanes {
 		n := min(2*lanes, b.j1-j)
 		s := [2]stripVector{{j, min(n, lanes), -1, j}, {j + lanes, max(0, n-lanes), -1, j + lanes}}

@@ -16,6 +16,9 @@ const (
 	packColumns = 96
 	// packRows is how many rows C must have for packing a row-major B to pay.
 	packRows = 96
+	// farRows is the same for an unfolded B whose rows are apart by farApart elements and more: they fall into few sets
+	// of the level-1 cache.
+	farRows, farApart = 32, 1024
 )
 
 // A product is one call of Float32 on an assembly tier.

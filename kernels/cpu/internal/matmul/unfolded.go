@@ -40,6 +40,12 @@ func (b *UnfoldedOf[T]) neighbours(a *MatrixOf[T], k0, k1 int) bool {
 	return b.LeftColumns == nil || b.LeftColumns[k1-1]-b.LeftColumns[k0] == (k1-1-k0)*a.ColStride
 }
 
+// far reports whether rows [k0, k1), many of them, are far apart.
+func (b *UnfoldedOf[T]) far(k0, k1 int) bool {
+	n := min(k1-k0, Chunk) - 1
+	return n >= Chunk/4 && b.Rows[k0+n]-b.Rows[k0] >= n*farApart
+}
+
 // chunkEnd is the end of the chunk that begins with term k.
 func (b *UnfoldedOf[T]) chunkEnd(k int) int {
 	if b.Chunks == nil {
