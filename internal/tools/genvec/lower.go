@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/weft-ml/weft/kernels/expr/lane"
@@ -126,6 +127,11 @@ func expand(p *lane.Program, t *target) *body {
 		for i, x := range low.operands() {
 			low.args[i] = at[x]
 		}
+		if in.Op == lane.OpLdexp && t != neonTarget {
+			if x, bound, ok := vanishes(p, v); ok {
+				low.args[0] = b.op(lane.OpSelect, b.op(lane.OpEQ, at[x], at[bound]), b.constant(0), low.args[0])
+			}
+		}
 		switch {
 		case t != avx512 && in.Op == lane.OpLdexp:
 			at[v] = b.ldexp(low.args[0], low.args[1])
@@ -171,6 +177,46 @@ func innerXors(p *lane.Program) []bool {
 		}
 	}
 	return inner
+}
+
+// vanishes tells whether x * 2^n, instruction v, is made of nothing but a clamped value, such as that of exp, and is
+// zero where that is its bound. Intel's processors take some 150 clocks for a result below the normal range, also if it
+// is rounded to zero: exp of -Inf, as masks have it, would take 24 times as long. So x is zero there.
+func vanishes(p *lane.Program, v int) (clamped, bound int, ok bool) {
+	clamped = -1
+	seen := make([]bool, v+1)
+	var of func(u int) bool // u is made of the clamped value and constants
+	of = func(u int) bool {
+		in := p.Insts[u]
+		if seen[u] || in.Op == lane.OpConst {
+			return true
+		}
+		seen[u] = true
+		switch in.Op {
+		case lane.OpIn, lane.OpUniform, lane.OpAcc, lane.OpIndex:
+			return false
+		case lane.OpGreater, lane.OpLesser:
+			if c := int(in.Args[0]); p.Insts[c].Op == lane.OpConst && (clamped < 0 || clamped == u) {
+				clamped, bound = u, c
+				return true
+			}
+		}
+		for _, a := range in.Args[:in.Op.Args()] {
+			if !of(int(a)) {
+				return false
+			}
+		}
+		return true
+	}
+	if !of(v) || clamped < 0 {
+		return 0, 0, false
+	}
+	there := *p
+	there.Insts = slices.Clone(p.Insts[:v+1])
+	there.Insts[clamped] = p.Insts[bound]
+	there.Outs = []lane.Value{lane.Value(v)}
+	zero := there.Eval(make([]float32, p.Ins), make([]float32, p.Uniforms), make([]float32, p.Accs))[0]
+	return clamped, bound, math.Float32bits(zero) == 0
 }
 
 // ldexp is x * 2^n as x * 2^i * 2^(n-i) with i = n/2: both powers are normal, and
