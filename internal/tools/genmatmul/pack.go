@@ -272,41 +272,55 @@ func putPlane(g *build.Context) {
 // behind them, are the last `least` of the row.
 func planeRows(g *build.Context, name, doc string, least uint8,
 	body func(dst, src, j reg.Register) (vector, end func())) {
+	p := newPlane(g, name, doc)
+	g.SUBQ(operand.U8(least), p.last)
+	vector, end := body(p.dst, p.src, p.j)
+	p.eachRow(8, vector, func() {
+		g.MOVQ(p.last, p.j)
+		vector()
+		end()
+	})
+}
+
+// plane is a function that copies rows: its arguments, n being in last, with distances in bytes, and a column.
+type plane struct {
+	*build.Context
+	dst, dstRow, src, srcRow, rows, last, j reg.Register
+}
+
+// newPlane begins the function.
+func newPlane(g *build.Context, name, doc string) plane {
 	g.Function(name)
 	g.Doc(name + " " + doc)
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
 	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	dstRow := g.Load(g.Param("dstRow"), g.GP64())
-	src := g.Load(g.Param("src"), g.GP64())
-	srcRow := g.Load(g.Param("srcRow"), g.GP64())
-	rows := g.Load(g.Param("rows"), g.GP64())
-	last := g.Load(g.Param("n"), g.GP64())
-	g.SHLQ(operand.U8(2), dstRow)
-	g.SHLQ(operand.U8(2), srcRow)
-	g.SUBQ(operand.U8(least), last)
-	j := g.GP64()
-	vector, end := body(dst, src, j)
-	g.Label("row")
-	g.XORQ(j, j)
-	g.CMPQ(j, last)
-	g.JGE(operand.LabelRef("end"))
-	g.Label("vector")
+	load := func(name string) reg.Register { return g.Load(g.Param(name), g.GP64()) }
+	p := plane{g, load("dst"), load("dstRow"), load("src"), load("srcRow"), load("rows"), load("n"), g.GP64()}
+	g.SHLQ(operand.U8(2), p.dstRow)
+	g.SHLQ(operand.U8(2), p.srcRow)
+	return p
+}
+
+// eachRow emits the rest of it: in each row vector for every step-th column j below last, then end.
+func (p plane) eachRow(step uint8, vector, end func()) {
+	p.Label("row")
+	p.XORQ(p.j, p.j)
+	p.CMPQ(p.j, p.last)
+	p.JGE(operand.LabelRef("end"))
+	p.Label("vector")
 	vector()
-	g.ADDQ(operand.U8(8), j)
-	g.CMPQ(j, last)
-	g.JLT(operand.LabelRef("vector"))
-	g.Label("end")
-	g.MOVQ(last, j)
-	vector()
+	p.ADDQ(operand.U8(step), p.j)
+	p.CMPQ(p.j, p.last)
+	p.JLT(operand.LabelRef("vector"))
+	p.Label("end")
 	end()
-	g.ADDQ(dstRow, dst)
-	g.ADDQ(srcRow, src)
-	g.DECQ(rows)
-	g.JNE(operand.LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+	p.ADDQ(p.dstRow, p.dst)
+	p.ADDQ(p.srcRow, p.src)
+	p.DECQ(p.rows)
+	p.JNE(operand.LabelRef("row"))
+	p.VZEROUPPER()
+	p.RET()
 }
 
 // maskedPlane emits copyPlane and, with put, putPlane2 for AVX-512: masks select the elements of the last vector, and
@@ -316,22 +330,14 @@ func maskedPlane(g *build.Context, step int, put bool) {
 	if put {
 		name, doc = "putPlane2AVX512", "dst[i*dstRow+2*j] = src[i*srcRow+j]"
 	}
-	g.Function(name)
-	g.Doc(name + " sets " + doc + " for i < rows and j < n, both at least one.")
-	g.Pragma("noescape")
-	g.Attributes(build.NOSPLIT)
-	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)")
-	load := func(name string) reg.GPVirtual { return g.Load(g.Param(name), g.GP64()).(reg.GPVirtual) }
-	dst, dstRow, src, srcRow, rows := load("dst"), load("dstRow"), load("src"), load("srcRow"), load("rows")
-	g.SHLQ(operand.U8(2), dstRow)
-	g.SHLQ(operand.U8(2), srcRow)
+	p := newPlane(g, name, "sets "+doc+" for i < rows and j < n, both at least one.")
 	count := 16 / step // elements of a vector
-	last, bits, every := g.GP64(), g.GP64(), g.GP64()
-	g.MOVQ(load("n"), reg.RCX)
+	bits, every := g.GP64(), g.GP64()
+	g.MOVQ(p.last, reg.RCX)
 	g.DECQ(reg.RCX)
-	g.MOVQ(reg.RCX, last)
-	g.ANDQ(operand.I32(int32(-count)), last) // where the last vector begins
-	g.SUBQ(last, reg.RCX)
+	g.MOVQ(reg.RCX, p.last)
+	g.ANDQ(operand.I32(int32(-count)), p.last) // where the last vector begins
+	g.SUBQ(p.last, reg.RCX)
 	g.MOVQ(operand.U32(2), bits)
 	g.SHLQ(reg.CL, bits)
 	g.DECQ(bits)
@@ -344,9 +350,9 @@ func maskedPlane(g *build.Context, step int, put bool) {
 	few, all := mask(bits), mask(every)
 	g.PDEPQ(every, bits, bits)
 	fewOfAll := mask(bits)
-	j, x := g.GP64(), g.ZMM()
+	x := g.ZMM()
 	vector := func(few, all operand.Op) {
-		from, to := operand.Mem{Base: src, Index: j, Scale: 4}, operand.Mem{Base: dst, Index: j, Scale: 4}
+		from, to := operand.Mem{Base: p.src, Index: p.j, Scale: 4}, operand.Mem{Base: p.dst, Index: p.j, Scale: 4}
 		switch {
 		case put:
 			to.Scale = 8
@@ -363,23 +369,7 @@ func maskedPlane(g *build.Context, step int, put bool) {
 	}
 	g.MOVQ(operand.I32(-1), every)
 	full := mask(every)
-	g.Label("row")
-	g.XORQ(j, j)
-	g.CMPQ(j, last)
-	g.JGE(operand.LabelRef("end"))
-	g.Label("vector")
-	vector(full, all)
-	g.ADDQ(operand.U8(uint8(count)), j)
-	g.CMPQ(j, last)
-	g.JLT(operand.LabelRef("vector"))
-	g.Label("end")
-	vector(few, fewOfAll)
-	g.ADDQ(dstRow, dst)
-	g.ADDQ(srcRow, src)
-	g.DECQ(rows)
-	g.JNE(operand.LabelRef("row"))
-	g.VZEROUPPER()
-	g.RET()
+	p.eachRow(uint8(count), func() { vector(full, all) }, func() { vector(few, fewOfAll) })
 }
 
 // transposeLanes emits the transposition of the 4x4 blocks that the four vectors hold in each 128-bit lane:

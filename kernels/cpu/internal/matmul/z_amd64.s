@@ -12135,9 +12135,10 @@ TEXT ·copyPlane1AVX512(SB), NOSPLIT, $0-48
 	MOVQ  src+16(FP), BX
 	MOVQ  srcRow+24(FP), SI
 	MOVQ  rows+32(FP), DI
+	MOVQ  n+40(FP), R8
 	SHLQ  $0x02, DX
 	SHLQ  $0x02, SI
-	MOVQ  n+40(FP), CX
+	MOVQ  R8, CX
 	DECQ  CX
 	MOVQ  CX, R8
 	ANDQ  $-16, R8
@@ -12183,9 +12184,10 @@ TEXT ·copyPlane2AVX512(SB), NOSPLIT, $0-48
 	MOVQ  src+16(FP), BX
 	MOVQ  srcRow+24(FP), SI
 	MOVQ  rows+32(FP), DI
+	MOVQ  n+40(FP), R8
 	SHLQ  $0x02, DX
 	SHLQ  $0x02, SI
-	MOVQ  n+40(FP), CX
+	MOVQ  R8, CX
 	DECQ  CX
 	MOVQ  CX, R8
 	ANDQ  $-8, R8
@@ -12231,9 +12233,10 @@ TEXT ·putPlane2AVX512(SB), NOSPLIT, $0-48
 	MOVQ  src+16(FP), BX
 	MOVQ  srcRow+24(FP), SI
 	MOVQ  rows+32(FP), DI
+	MOVQ  n+40(FP), R8
 	SHLQ  $0x02, DX
 	SHLQ  $0x02, SI
-	MOVQ  n+40(FP), CX
+	MOVQ  R8, CX
 	DECQ  CX
 	MOVQ  CX, R8
 	ANDQ  $-8, R8
