@@ -35,21 +35,23 @@ var (
 type op uint16
 
 const (
-	opFixed   op = 256 + iota // fixed value k
-	opPermLo                  // entry x & 7 of the lower half of table k
-	opPermHi                  // entry x & 7 of the upper half of table k
-	opBlend                   // the sign of x is set ? y : z
-	opMulEven                 // the 64-bit products of the even lanes of x and y
-	opOdd                     // the odd lanes of x in even lanes, which zeros follow
-	opZipLo                   // in each 128 bits: the lower two lanes of x and y, alternating
-	opZipHi                   // the upper two
-	opJoinLo                  // in each 128 bits: the lower two lanes of x, then those of y
-	opJoinHi                  // the upper two
-	opXor3                    // x ^ y ^ z
-	opHighs                   // the upper halves of the products x of even and y of odd lanes
-	opTable                   // the bytes of table k at the positions in x
-	opMin                     // lane.Min of x and y
-	opMax                     // lane.Max of x and y
+	opFixed      op = 256 + iota // fixed value k
+	opPermLo                     // entry x & 7 of the lower half of table k
+	opPermHi                     // entry x & 7 of the upper half of table k
+	opBlend                      // the sign of x is set ? y : z
+	opMulEven                    // the 64-bit products of the even lanes of x and y
+	opOdd                        // the odd lanes of x in even lanes, which zeros follow
+	opZipLo                      // in each 128 bits: the lower two lanes of x and y, alternating
+	opZipHi                      // the upper two
+	opJoinLo                     // in each 128 bits: the lower two lanes of x, then those of y
+	opJoinHi                     // the upper two
+	opXor3                       // x ^ y ^ z
+	opHighs                      // the upper halves of the products x of even and y of odd lanes
+	opTable                      // the bytes of table k at the positions in x
+	opAbove                      // x > y, or x is NaN
+	opLdexpWhere                 // z ? x * 2^y : 0
+	opMin                        // lane.Min of x and y
+	opMax                        // lane.Max of x and y
 )
 
 // inst is an instruction after lowering.
@@ -107,6 +109,15 @@ func expand(p *lane.Program, t *target) *body {
 	at := make([]int, len(p.Insts))
 	inner := make([]bool, len(p.Insts)) // part of another instruction
 	var extremes map[int]inst
+	var zeros, clamps map[int]int // see underflows, and its inverse
+	var above map[int]int         // the lanes where a product does not vanish
+	if t != neonTarget {
+		zeros = underflows(p)
+		clamps, above = map[int]int{}, map[int]int{}
+		for v, c := range zeros {
+			clamps[c] = v
+		}
+	}
 	switch t {
 	case avx512:
 		inner = innerXors(p)
@@ -127,12 +138,16 @@ func expand(p *lane.Program, t *target) *body {
 		for i, x := range low.operands() {
 			low.args[i] = at[x]
 		}
-		if in.Op == lane.OpLdexp && t != neonTarget {
-			if x, bound, ok := vanishes(p, v); ok {
-				low.args[0] = b.op(lane.OpSelect, b.op(lane.OpEQ, at[x], at[bound]), b.constant(0), low.args[0])
-			}
-		}
+		product, ok := clamps[v]
+		_, vanishes := zeros[v]
 		switch {
+		case ok && t == avx512:
+			at[v] = low.args[1]
+			above[product] = b.add(inst{op: opAbove, args: [3]int{low.args[1], low.args[0]}, n: 2})
+		case ok:
+			at[v] = b.op(lane.OpGreater, b.constant(math.Float32bits(underflow(p, product, v))), low.args[1])
+		case vanishes && t == avx512:
+			at[v] = b.add(inst{op: opLdexpWhere, args: [3]int{low.args[0], low.args[1], above[v]}, n: 3})
 		case t != avx512 && in.Op == lane.OpLdexp:
 			at[v] = b.ldexp(low.args[0], low.args[1])
 		case t == avx2 && in.Op == lane.OpLookup:
@@ -179,44 +194,81 @@ func innerXors(p *lane.Program) []bool {
 	return inner
 }
 
-// vanishes tells whether x * 2^n, instruction v, is made of nothing but a clamped value, such as that of exp, and is
-// zero where that is its bound. Intel's processors take some 150 clocks for a result below the normal range, also if it
-// is rounded to zero: exp of -Inf, as masks have it, would take 24 times as long. So x is zero there.
-func vanishes(p *lane.Program, v int) (clamped, bound int, ok bool) {
-	clamped = -1
-	seen := make([]bool, v+1)
-	var of func(u int) bool // u is made of the clamped value and constants
-	of = func(u int) bool {
-		in := p.Insts[u]
-		if seen[u] || in.Op == lane.OpConst {
-			return true
+// underflows finds each x * 2^n that is made of nothing but a value clamped from below, such as exp of it, and is zero
+// at the bound: the index of the clamp for that of the product. Nothing else uses the clamped value.
+//
+// Intel's processors take some 150 clocks for a result below the normal range, also if it is rounded to zero: exp of
+// -Inf, as masks have it, would take 24 times as long. So AVX-512 computes no product where it vanishes, and needs no
+// clamp then; AVX2 clamps where the second power of ldexp is 0.
+func underflows(p *lane.Program) map[int]int {
+	found := map[int]int{}
+	for v, in := range p.Insts {
+		if in.Op != lane.OpLdexp {
+			continue
 		}
-		seen[u] = true
-		switch in.Op {
-		case lane.OpIn, lane.OpUniform, lane.OpAcc, lane.OpIndex:
-			return false
-		case lane.OpGreater, lane.OpLesser:
-			if c := int(in.Args[0]); p.Insts[c].Op == lane.OpConst && (clamped < 0 || clamped == u) {
-				clamped, bound = u, c
-				return true
+		clamp, of := -1, map[int]bool{} // those that v is made of
+		if !clamped(p, v, &clamp, of) || clamp < 0 {
+			continue
+		}
+		alone := !slices.ContainsFunc(p.Outs, func(o lane.Value) bool { return int(o) != v && of[int(o)] })
+		for u, in := range p.Insts {
+			for _, a := range in.Args[:in.Op.Args()] {
+				alone = alone && (of[u] || int(a) == v || !of[int(a)])
 			}
 		}
-		for _, a := range in.Args[:in.Op.Args()] {
-			if !of(int(a)) {
-				return false
-			}
+		if alone && math.Float32bits(valueAt(p, clamp, lane.Value(v), constant(p, clamp))) == 0 {
+			found[v] = clamp
 		}
+	}
+	return found
+}
+
+// clamped tells whether v is made of constants and one clamped value, and adds to of what depends on that.
+func clamped(p *lane.Program, v int, clamp *int, of map[int]bool) bool {
+	in := p.Insts[v]
+	switch {
+	case of[v] || in.Op == lane.OpConst:
 		return true
+	case in.Op == lane.OpGreater && p.Insts[in.Args[0]].Op == lane.OpConst && (*clamp < 0 || *clamp == v):
+		*clamp, of[v] = v, true
+		return true
+	case in.Op.Args() == 0:
+		return false
 	}
-	if !of(v) || clamped < 0 {
-		return 0, 0, false
+	of[v] = true
+	for _, a := range in.Args[:in.Op.Args()] {
+		if !clamped(p, int(a), clamp, of) {
+			return false
+		}
 	}
-	there := *p
-	there.Insts = slices.Clone(p.Insts[:v+1])
-	there.Insts[clamped] = p.Insts[bound]
-	there.Outs = []lane.Value{lane.Value(v)}
-	zero := there.Eval(make([]float32, p.Ins), make([]float32, p.Uniforms), make([]float32, p.Accs))[0]
-	return clamped, bound, math.Float32bits(zero) == 0
+	return true
+}
+
+// constant is the bound of a clamp.
+func constant(p *lane.Program, clamp int) float32 {
+	return math.Float32frombits(p.Insts[p.Insts[clamp].Args[0]].Bits)
+}
+
+// valueAt is the value of out where that of the clamp is x.
+func valueAt(p *lane.Program, clamp int, out lane.Value, x float32) float32 {
+	q := *p
+	q.Insts = slices.Clone(p.Insts)
+	q.Insts[clamp] = lane.Inst{Op: lane.OpConst, Bits: math.Float32bits(x)}
+	q.Outs = []lane.Value{out}
+	return q.Eval(make([]float32, p.Ins), make([]float32, p.Uniforms), make([]float32, p.Accs))[0]
+}
+
+// underflow is the bound at which n, the exponent of a product that underflows finds, is low enough for the second
+// power of ldexp to be 0.
+func underflow(p *lane.Program, v, clamp int) float32 {
+	const low = -254
+	n := p.Insts[v].Args[1]
+	bound := constant(p, clamp)
+	bound *= low / valueAt(p, clamp, n, bound)
+	if got := valueAt(p, clamp, n, bound); got != low {
+		panic(fmt.Sprintf("the exponent of instruction %d is %v at %v, want %v", v, got, bound, low))
+	}
+	return bound
 }
 
 // ldexp is x * 2^n as x * 2^i * 2^(n-i) with i = n/2: both powers are normal, and
