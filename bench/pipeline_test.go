@@ -69,7 +69,7 @@ func BenchmarkDataSteps(b *testing.B) {
 	must(err)
 	defer dev.Close()
 	images, _ := fashionImages()
-	steps := func(name string, n int, batches *data.Batched[data.Batch], model nn.Module) {
+	steps := func(name string, n int, batches func(...data.BatchOption) *data.Batched[data.Batch], model nn.Module) {
 		b.Run(name, func(b *testing.B) {
 			must(nn.Init(dev, model))
 			opt := optim.New(optim.AdamW(1e-3), model)
@@ -78,10 +78,13 @@ func BenchmarkDataSteps(b *testing.B) {
 					return train(s, model, opt, images.Scale(s.In(x.X)), x.Y)
 				}))
 			}
-			it := begun(batches, nil)
-			defer it.Close()
 			var held []data.Batch
-			take(it, n, func(x data.Batch) { held = append(held, x); step(x) })
+			lasting := begun(batches(data.Workers(0)), nil)
+			take(lasting, n, func(x data.Batch) { held = append(held, x) })
+			lasting.Close()
+			it := begun(batches(data.Epochs(data.Forever), data.On(dev)), nil)
+			defer it.Close()
+			take(it, n, step)
 			before := it.Report()
 			piped := func() time.Duration { return take(it, n, step) }
 			took := turns(b, func() time.Duration {
@@ -98,7 +101,9 @@ func BenchmarkDataSteps(b *testing.B) {
 		})
 	}
 	order := data.Shuffle(data.From(data.Source[int](indices(images.Len()))), 42)
-	steps("mlp", 200, data.Batches(order, 128, images.Bytes().Batch, data.Epochs(data.Forever)),
+	steps("mlp", 200, func(options ...data.BatchOption) *data.Batched[data.Batch] {
+		return data.Batches(order, 128, images.Bytes().Batch, options...)
+	},
 		nn.Sequential(nn.NewLinear(784, 256), nn.GELU, nn.NewLinear(256, 128), nn.GELU, nn.NewLinear(128, 10)))
 	path := filepath.Join(b.TempDir(), "shard.bin")
 	shard := make([]byte, 2<<20)
@@ -109,8 +114,9 @@ func BenchmarkDataSteps(b *testing.B) {
 	tokens, err := data.OpenTokens([]string{path}, length)
 	must(err)
 	defer tokens.Close()
-	steps("chargpt", 10, data.Batches(data.Shuffle(data.From(tokens), 42), batch, data.TokenBatch,
-		data.Epochs(data.Forever)), nn.NewGPT(nn.GPTConfig{Vocab: vocab, Context: length, Width: width, Heads: heads,
+	steps("chargpt", 10, func(options ...data.BatchOption) *data.Batched[data.Batch] {
+		return data.Batches(data.Shuffle(data.From(tokens), 42), batch, data.TokenBatch, options...)
+	}, nn.NewGPT(nn.GPTConfig{Vocab: vocab, Context: length, Width: width, Heads: heads,
 		Layers: layers}))
 }
 

@@ -28,10 +28,11 @@ type Dataset interface {
 	Batch(indices []int) (Batch, error)
 }
 
-// zeros makes host data for a batch, and returns its elements, too. It is an error if there is no memory for them.
+// zeros makes host data for a batch, which On may end, and returns its elements, too. It is an error if there is no
+// memory for them.
 func zeros[T tensor.Elem](shape ...int) (t *tensor.Tensor, v []T, err error) {
 	err = engine.Try(func() {
-		t = tensor.Zeros(tensor.FromSlice([]T{}, 0).DType(), shape...)
+		t = engine.Recyclable(tensor.FromSlice([]T{}, 0).DType(), shape...)
 		v = seam.Elems[T](engine.Bytes(t))
 	})
 	return t, v, err

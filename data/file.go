@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"unsafe"
+
+	"github.com/weft-ml/weft/kernels/cpu"
 )
 
 // A ReadOption changes how files are read. The zero ReadOption changes nothing.
@@ -63,7 +65,9 @@ func grown[T any](s []T, n int) ([]T, error) {
 			return nil, err
 		}
 	}
-	return append(make([]T, 0, want), s...), nil
+	made := make([]T, 0, want)
+	cpu.AdviseHuge(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(made))), bytes))
+	return append(made, s...), nil
 }
 
 // fingerprint tells a file apart from others of its name, and from what it was at other times.

@@ -116,6 +116,9 @@ func TestOrderLoaderRanks(t *testing.T) {
 					if (i >= n) != (v == seam.IgnoreIndex) {
 						t.Errorf("rank %d of %d: targets %v, %d filled", rank, ranks, b.Y, b.Filled)
 					}
+					if i >= n && tensor.ToSlice[float32](b.X)[i] != tensor.ToSlice[float32](want.X)[0] {
+						t.Errorf("rank %d of %d: row %d does not repeat the first one", rank, ranks, i)
+					}
 				}
 				x, y = append(x, tensor.ToSlice[float32](b.X)[:n]...), append(y, tensor.ToSlice[int64](b.Y)[:n]...)
 				filled += b.Filled

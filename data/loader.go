@@ -30,7 +30,8 @@ type Loader struct {
 	Workers   int     // goroutines that make batches, or Auto; 0: the loop over the batches makes them
 	Prefetch  int     // batches that workers make ahead of the loop; 0, Auto: see the function Prefetch
 
-	// Device gets the batches uploaded ahead; each is good until the next one. See the function On; nil: host data.
+	// Device gets the batches, uploaded ahead where it has memory of its own; each is good until the next one. See the
+	// function On; nil: host data that lasts.
 	Device *tensor.Device
 
 	delivered int64 // batches, counted as Start is, up to the last one that an iteration made; atomic; 0: none
@@ -187,17 +188,21 @@ func (l *Loader) Batch(epoch, k int) (Batch, error) {
 	return l.batch(l.order(epoch), epoch, k)
 }
 
-// order is the order of the examples in an epoch: a function from positions to example indices.
-func (l *Loader) order(epoch int) func(int) int {
+// order is the order of the examples in an epoch: a function that sets indices to those at positions from first on.
+func (l *Loader) order(epoch int) func(first int, indices []int) {
 	if !l.Shuffle {
-		return func(i int) int { return i }
+		return func(first int, indices []int) {
+			for i := range indices {
+				indices[i] = first + i
+			}
+		}
 	}
-	return newPermutation(forShuffle, l.Seed, uint64(epoch), l.Dataset.Len()).at
+	return newPermutation(forShuffle, l.Seed, uint64(epoch), l.Dataset.Len()).elements
 }
 
 // batch reads the rank's part of positions k*BatchSize to (k+1)*BatchSize-1 of an epoch's order. Where these are fewer
 // and there are ranks, the first of them fills the rest.
-func (l *Loader) batch(order func(int) int, epoch, k int) (Batch, error) {
+func (l *Loader) batch(order func(first int, indices []int), epoch, k int) (Batch, error) {
 	begin := k * l.BatchSize
 	n := min(l.BatchSize, l.Dataset.Len()-begin)
 	lo, hi := 0, n
@@ -208,12 +213,10 @@ func (l *Loader) batch(order func(int) int, epoch, k int) (Batch, error) {
 	if err != nil {
 		return Batch{}, fmt.Errorf("data: a batch of %d examples: %w", hi-lo, err)
 	}
-	for i := lo; i < hi; i++ {
-		at := i
-		if i >= n {
-			at = 0
-		}
-		indices = append(indices, order(begin+at))
+	indices = indices[:hi-lo]
+	order(begin+min(lo, n-1), indices[:max(0, min(n, hi)-lo)])
+	for i := max(lo, n); i < hi; i++ {
+		order(begin, indices[i-lo:i-lo+1])
 	}
 	batch, err := l.Dataset.Batch(indices)
 	if err != nil {

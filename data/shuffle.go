@@ -36,17 +36,58 @@ func newPermutation(u use, seed, index uint64, n int) *permutation {
 
 // at is element i of the order, for 0 <= i < n.
 func (p *permutation) at(i int) int {
-	x := uint64(i)
-	for {
-		l, r := x/p.b, x%p.b
-		for k := 0; k < feistelRounds; k += 2 {
-			l = addMod(l, philox.Below(mix(p.keys[k]+r), p.a), p.a)
-			r = addMod(r, philox.Below(mix(p.keys[k+1]+l), p.b), p.b)
+	one := [1]int{}
+	p.elements(i, one[:])
+	return one[0]
+}
+
+// permutationLanes is how many elements are computed side by side: each is one long chain of multiplications.
+const permutationLanes = 8
+
+// elements sets to to the elements from first on, for 0 <= first <= n-len(to).
+func (p *permutation) elements(first int, to []int) {
+	var l, r [permutationLanes]uint64
+	for len(to) > 0 {
+		n := min(len(to), permutationLanes)
+		for j := range n {
+			l[j], r[j] = uint64(first+j)/p.b, uint64(first+j)%p.b
 		}
-		if x = l*p.b + r; x < p.n {
-			return int(x)
+		p.rounds(l[:n], r[:n])
+		for j := range n {
+			for l[j]*p.b+r[j] >= p.n {
+				p.rounds(l[j:j+1], r[j:j+1])
+			}
+			to[j] = int(l[j]*p.b + r[j])
+		}
+		first, to = first+n, to[n:]
+	}
+}
+
+// rounds maps each (l, r) by the network.
+func (p *permutation) rounds(l, r []uint64) {
+	r = r[:len(l)]
+	for k := 0; k < feistelRounds; k += 2 {
+		left, right := p.keys[k], p.keys[k+1]
+		for j := range l {
+			l[j] = addMod(l[j], philox.Below(mix(left+r[j]), p.a), p.a)
+			r[j] = addMod(r[j], philox.Below(mix(right+l[j]), p.b), p.b)
 		}
 	}
+}
+
+// consecutive is a permutation whose elements are asked for in order, mostly. It is for one goroutine.
+type consecutive struct {
+	*permutation
+	first    int // of elements; negative before the first
+	computed [permutationLanes]int
+}
+
+func (c *consecutive) at(i int) int {
+	if c.first < 0 || i < c.first || i >= c.first+permutationLanes {
+		c.first = i - i%permutationLanes
+		c.elements(c.first, c.computed[:min(permutationLanes, int(c.n)-c.first)])
+	}
+	return c.computed[i-c.first]
 }
 
 // find is the position of v in the order, the inverse of at: the rounds in reverse.

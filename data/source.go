@@ -138,11 +138,13 @@ func From[T any](source Source[T]) *Pipeline[T] {
 	s := newStage(n, nil, "from %T of %d", source, n)
 	s.wrong(n < 0, "a source has 0 or more examples")
 	s.fingerprint(source)
+	last := lasting[T]()
 	return finish(s, func(c *call, i int) (T, error) {
 		c.stage, c.example = s, origin{index: i}
 		begin := c.clock()
 		x, err := source.At(i)
 		c.spent(s, 1, begin)
+		last(&x)
 		return x, err
 	})
 }
@@ -250,11 +252,11 @@ type cachedOrder struct {
 	stage *stage
 	use   use
 	index uint64
-	order *permutation
+	order consecutive
 }
 
 // order is the permutation of n of (use, seed, index); the last one of each stage and use is kept.
-func (c *call) order(s *stage, u use, index uint64, n int) *permutation {
+func (c *call) order(s *stage, u use, index uint64, n int) *consecutive {
 	var at *cachedOrder
 	for i := range c.orders {
 		if o := &c.orders[i]; o.stage == s && o.use == u {
@@ -265,8 +267,8 @@ func (c *call) order(s *stage, u use, index uint64, n int) *permutation {
 		c.orders = append(c.orders, cachedOrder{stage: s, use: u})
 		at = &c.orders[len(c.orders)-1]
 	}
-	if at.order == nil || at.index != index || at.order.n != uint64(n) {
-		at.index, at.order = index, newPermutation(u, s.seed, index, n)
+	if at.order.permutation == nil || at.index != index || at.order.n != uint64(n) {
+		at.index, at.order = index, consecutive{permutation: newPermutation(u, s.seed, index, n), first: -1}
 	}
-	return at.order
+	return &at.order
 }

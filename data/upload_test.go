@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
+	"unsafe"
 
+	"github.com/weft-ml/weft/internal/seam"
 	_ "github.com/weft-ml/weft/kernels/null"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -76,6 +80,168 @@ func TestSlotsOnCPU(t *testing.T) {
 	}
 }
 
+// rising is a dataset of n examples of so many numbers, which count up.
+func rising(t *testing.T, n, size int) *Arrays[float32, int64] {
+	x := make([]float32, n*size)
+	for i := range x {
+		x[i] = float32(i)
+	}
+	set, err := NewArrays(x, []int{size}, make([]int64, n), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// On the CPU batches that functions of this package make end with their turn, and later ones have their memory, with
+// the values they would have else. What is kept, held by a source or in a cache lasts.
+func TestRecycledBatches(t *testing.T) {
+	dev := device(t, "cpu")
+	set := rising(t, 64, 500)
+	sum := func(b Batch) (got float64) {
+		if err := dev.Eval(func(s *tensor.Scope) error { got = s.In(b.X).Sum().Item(); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	refs := []int{0, 0, 63, 5, 1, 17, 62, 5, 2, 34, 61, 5, 3, 51, 60, 5}
+	of := func(_ Sample, k int) (Batch, error) { return set.Batch(refs[4*k:][:4]) }
+	held := func() (all []Batch) {
+		for k := range 4 {
+			b, err := of(Sample{}, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, b)
+		}
+		return all
+	}
+	var want []float64
+	for _, b := range held() {
+		want = append(want, sum(b))
+	}
+	numbers := Slice[int]{0, 1, 2, 3}
+	ordered := FromStream(heldStream[int](numbers))
+	one := func(b []Batch) (Batch, error) { return b[0], nil }
+	options := []BatchOption{Epochs(3), On(dev)}
+	for name, c := range map[string]struct {
+		batches *Batched[Batch]
+		lasts   bool
+	}{
+		"made":              {Batches(From(Slice[int](refs)), 4, set.Batch, append(options, Workers(0))...), false},
+		"by workers":        {Batches(From(Slice[int](refs)), 4, set.Batch, append(options, Workers(2))...), false},
+		"held":              {Batches(From(Slice[Batch](held())), 1, one, options...), true},
+		"held by streams":   {Batches(FromStream(heldStream[Batch](held())), 1, one, options...), true},
+		"cached":            {Batches(Cache(Map(From(numbers), of), 4), 1, one, options...), true},
+		"cached of streams": {Batches(Cache(Map(ordered, of), 4), 1, one, options...), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			it, err := c.batches.Start(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer it.Close()
+			n, last, kept := 0, Batch{}, (*tensor.Tensor)(nil)
+			memory := map[*byte]bool{} // of batches
+			for b, err := range it.All() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := sum(b); got != want[n%4] {
+					t.Errorf("batch %d: the sum is %v, want %v", n, got, want[n%4])
+				}
+				if n > 0 && n != 6 {
+					err := dev.Eval(func(s *tensor.Scope) error { s.In(last.X); return nil })
+					if c.lasts != (err == nil) || err != nil && !errors.Is(err, tensor.ErrStep) {
+						t.Errorf("an earlier batch: %v", err)
+					}
+				}
+				memory[unsafe.SliceData(engine.Bytes(b.X))] = true
+				if last, n = b, n+1; n == 6 {
+					kept = b.X.Keep()
+				}
+			}
+			if got := sum(Batch{X: kept}); n != 12 || got != want[1] {
+				t.Errorf("%d batches; the sum of what is kept is %v, want %v", n, got, want[1])
+			}
+			if !c.lasts && !raceEnabled && len(memory) > 8 {
+				t.Errorf("12 batches had %d places in memory", len(memory))
+			}
+		})
+	}
+}
+
+// Memory that is used again is zero.
+func TestRecycledMemoryIsClear(t *testing.T) {
+	for range 20 {
+		x, v, err := zeros[int64](37, 11)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range v {
+			if v[i] != 0 {
+				t.Fatalf("element %d is %d", i, v[i])
+			}
+			v[i] = -1
+		}
+		engine.Recycle(x)
+	}
+}
+
+// heldStream is a stream of what the program has.
+type heldStream[T any] []T
+
+func (s heldStream[T]) Open(_ context.Context, _ int, cursor string) (StreamReader[T], error) {
+	at, _ := strconv.Atoi(cursor)
+	return &heldReader[T]{s, at}, nil
+}
+
+type heldReader[T any] struct {
+	held []T
+	at   int
+}
+
+func (r *heldReader[T]) Next() (x T, cursor string, err error) {
+	if r.at == len(r.held) {
+		return x, "", io.EOF
+	}
+	r.at++
+	return r.held[r.at-1], strconv.Itoa(r.at), nil
+}
+
+func (r *heldReader[T]) Close() error { return nil }
+
+// A step that is under way when its batch ends computes with the values it had.
+func TestRecycledBesideStep(t *testing.T) {
+	dev := device(t, "cpu")
+	loader := &Loader{Dataset: rising(t, 8, 8), BatchSize: 1, Device: dev}
+	began, over := make(chan struct{}), make(chan struct{})
+	var got []float32
+	n := 0
+	for b, err := range loader.Batches(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 0 {
+			go dev.Eval(func(s *tensor.Scope) error {
+				defer close(began)
+				x := engine.Bytes(s.In(b.X))
+				began <- struct{}{}
+				<-over
+				got = slices.Clone(seam.Elems[float32](x))
+				return nil
+			})
+			<-began
+		}
+		n++
+	}
+	close(over)
+	<-began
+	if !slices.Equal(got, []float32{0, 1, 2, 3, 4, 5, 6, 7}) {
+		t.Errorf("the step has %v", got)
+	}
+}
+
 // On a device with memory of its own each batch is there until the next one is asked for, for any number of workers,
 // with the position and errors of its batch; nothing is left at the end.
 func TestSlots(t *testing.T) {
@@ -103,7 +269,7 @@ func TestSlots(t *testing.T) {
 			}
 			for _, x := range last {
 				err := dev.Eval(func(s *tensor.Scope) error { s.In(x); return nil })
-				wantError(t, err, "is of an earlier batch, whose memory on null the next ones have", "Keep it")
+				wantError(t, err, "is of an earlier batch, whose memory the next ones have", "Keep it")
 				if !errors.Is(err, tensor.ErrStep) {
 					t.Error(err)
 				}

@@ -205,6 +205,7 @@ func (t *Tensor) Keep() (k *Tensor) {
 	t.usable("keep")
 	s := t.scope
 	if s == nil {
+		t.last()
 		if t.blk.grads || t.blk.slot { // others write there: the next commit, or the upload of a later batch
 			t.blk.dev.do(func(s *Scope) { t = s.In(t).Keep() })
 		}

@@ -50,6 +50,7 @@ func parameterOf(name string, t *Tensor) *Tensor {
 	if t.scope != nil || t.root != nil || !t.dtype.IsFloat() || !t.IsContiguous() {
 		fail(ErrValue, "parameter", "%v must be contiguous host data of a floating type", t)
 	}
+	t.last()
 	t.root = &param{name: name, tensor: t, trainable: true, hi: t.Len()}
 	t.needs = true
 	newArena(t.blk.dev, t.dtype, t.blk, []*Tensor{t}, t.Len()).values.layout.Offset = t.layout.Offset

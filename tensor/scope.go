@@ -166,6 +166,7 @@ func (m mode) with(opts []Option) mode {
 func (d *Device) run(f func(*Scope) error, m mode, opts []Option, count *atomic.Uint64, n uint64) (err error) {
 	s := &Scope{home: d, dev: d, outermost: &region{}, goroutine: caller.Goroutine()}
 	s.top = s.outermost
+	underWay.Add(1)
 	if count == &d.steps {
 		s.launch.Step = n
 	}
@@ -224,6 +225,7 @@ func (s *Scope) end() {
 		s.top = r
 	}
 	s.release()
+	underWay.Add(-1)
 	s.leaves, s.uploads, s.casts, s.lowered, s.scratch, s.launch = nil, nil, nil, nil, ctx{}, kernels.Launch{}
 }
 

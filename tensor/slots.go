@@ -102,7 +102,7 @@ func (s *slot) Begin() { s.of.dev.shared.backend.Wait(0, s.uploaded) }
 // upload waits for the steps before.
 func (s *slot) End() {
 	for _, blk := range s.blocks {
-		blk.closed = "the turn of its batch"
+		blk.closed = batchEnded
 	}
 	s.blocks = nil
 	s.used = s.of.dev.shared.backend.Record(0)

@@ -148,9 +148,9 @@ func (t *Tensor) alive(op string) {
 			fail(ErrStep, op, "an operand is the zero Tensor, which has no elements")
 		}
 		fail(ErrStep, op, "parameter %v has no values yet: call nn.Init(dev, model) first", t)
-	case t.blk.slot && t.blk.closed != "":
-		fail(ErrStep, op, "%v is of an earlier batch, whose memory on %s the next ones have since the loop asked for "+
-			"them: Keep it, or what is needed of it, before", t, t.blk.dev.Name())
+	case t.blk.closed == batchEnded:
+		fail(ErrStep, op, "%v is of an earlier batch, whose memory the next ones have since the loop asked for them: "+
+			"Keep it, or what is needed of it, before", t)
 	case t.blk.refs == 0 || t.blk.closed != "" && !t.scope.inBackward():
 		fail(ErrStep, op, "%v, made by %s, was released when %s ended; return it from there, or Keep it",
 			t, t.blk.op, t.blk.closed)

@@ -108,7 +108,7 @@ func learn(ctx context.Context, r *train.Run) error {
 		return err
 	}
 	size := largest(*parts)
-	it, err := batches(text, r, first).Start(ctx, nil)
+	it, err := batches(text, r, dev, first).Start(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -233,13 +233,13 @@ func read(path string) (text *data.Text, err error) {
 }
 
 // batches are those of the steps from first on, without end: one of each epoch.
-func batches(text *data.Text, r *train.Run, first int) *data.Batched[data.Batch] {
+func batches(text *data.Text, r *train.Run, dev *tensor.Device, first int) *data.Batched[data.Batch] {
 	drawn := data.Map(data.From(data.Slice[struct{}]{{}}), func(s data.Sample, _ struct{}) (data.Batch, error) {
 		return text.Batch(*batch, *length, r.Seed, s.Epoch)
 	})
 	steps := data.Skip(data.Repeat(drawn, data.Forever), first)
 	return data.Batches(steps, 1, func(one []data.Batch) (data.Batch, error) { return one[0], nil },
-		data.Workers(r.Workers), data.Prefetch(cmp.Or(r.Prefetch, 2*r.Workers)))
+		data.Workers(r.Workers), data.Prefetch(cmp.Or(r.Prefetch, 2*r.Workers)), data.On(dev))
 }
 
 // validate is the mean loss over the windows of the text's last tenth, so many of them at a time.

@@ -57,7 +57,8 @@ func learn(ctx context.Context, r *train.Run) error {
 	r.Printf("%d parameters, %d images to train with, %d to test",
 		nn.CountParameters(model), trainSet.Len(), testSet.Len())
 
-	loader := &data.Loader{Dataset: trainSet, BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs}
+	loader := &data.Loader{Dataset: trainSet, BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs,
+		Device: dev}
 	steps := r.Epochs * loader.BatchesPerEpoch()
 	opt := optim.New(rule, model)
 	rate := optim.WarmupCosine(rule.LR, rule.LR/100, steps/20, steps)

@@ -111,8 +111,7 @@ func learn(ctx context.Context, r *train.Run) error {
 		return p.ResizeShorter(*size).Pad(2).RandomCrop(s.Random, *size, *size).RandomFlip(s.Random), nil
 	})
 	batches := data.Batches(changed, *batch, data.PictureBatch(mean, std), data.Epochs(r.Epochs),
-		data.Workers(r.Workers),
-		data.Prefetch(cmp.Or(r.Prefetch, 2*r.Workers)))
+		data.Workers(r.Workers), data.Prefetch(cmp.Or(r.Prefetch, 2*r.Workers)), data.On(dev))
 	steps := r.Epochs * ((learned.Len() + *batch - 1) / *batch)
 	rule := optim.AdamW(2e-3, optim.WeightDecay(0.05))
 	opt := optim.New(rule, model)

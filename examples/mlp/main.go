@@ -51,7 +51,7 @@ func learn(ctx context.Context, r *train.Run) error {
 		nn.CountParameters(model), trainSet.Len(), testSet.Len())
 
 	loader := &data.Loader{Dataset: trainSet.Bytes(), BatchSize: batch, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs,
-		Workers: r.Workers, Prefetch: r.Prefetch}
+		Workers: r.Workers, Prefetch: r.Prefetch, Device: dev}
 	steps := r.Epochs * loader.BatchesPerEpoch()
 	opt := optim.New(rule, model)
 	rate := optim.WarmupCosine(rule.LR, rule.LR/100, steps/20, steps)

@@ -52,7 +52,8 @@ func learn(ctx context.Context, r *train.Run) error {
 	if err := nn.Init(dev, model); err != nil {
 		return err
 	}
-	loader := &data.Loader{Dataset: images, BatchSize: 32, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs}
+	loader := &data.Loader{Dataset: images, BatchSize: 32, Shuffle: true, Seed: r.Seed, Epochs: r.Epochs,
+		Device: dev}
 	opt := optim.New(optim.AdamW(2e-3, optim.WeightDecay(0)), model)
 	r.Expect(r.Epochs*loader.BatchesPerEpoch(), "images")
 	for b, err := range loader.Batches(ctx) {

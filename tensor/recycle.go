@@ -1,0 +1,55 @@
+package tensor
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/weft-ml/weft/kernels/cpu"
+)
+
+// batchEnded is why the tensors of a batch are gone when its loop has asked for the next one.
+const batchEnded = "the turn of its batch"
+
+// Host data of batches that have ended gives its memory to later batches of the same size: the caches still have it,
+// and the allocator of Go need not clear it. data.On tells when a batch ends.
+var (
+	recycled [64]sync.Pool // of *cpu.Mem, by the length of their size in bits
+	underWay atomic.Int64  // steps under way, on all devices: they may use a batch that has ended
+)
+
+// newRecyclable is host data of zeros whose memory recycle may take.
+func newRecyclable(dt DType, shape []int) *Tensor {
+	n := sizeOf("zeros", shape) * dt.Size()
+	m, _ := recycled[bits.Len(uint(n))].Get().(*cpu.Mem)
+	if m == nil || m.Bytes() != n {
+		m = hostMemory("zeros", n).(*cpu.Mem)
+	} else {
+		clear(m.Data())
+	}
+	b := hostBlock(m, "zeros")
+	b.spare.Store(true)
+	return newTensor(b, dt, shape, nil)
+}
+
+// recycle ends the life of t, and of all that shares its memory, if newRecyclable made that and nothing has made it
+// last.
+func (t *Tensor) recycle() {
+	b := t.blk
+	if b == nil || !b.spare.CompareAndSwap(true, false) {
+		return
+	}
+	b.closed = batchEnded
+	if underWay.Load() == 0 {
+		m := b.buf.(*cpu.Mem)
+		recycled[bits.Len(uint(m.Bytes()))].Put(m)
+		b.buf = nil
+	}
+}
+
+// last makes t's memory last, whatever becomes of its batch.
+func (t *Tensor) last() {
+	if t.blk != nil {
+		t.blk.spare.Store(false)
+	}
+}
