@@ -35,7 +35,7 @@ func newRecyclable(dt DType, shape []int) *Tensor {
 // recycle ends the life of t, and of all that shares its memory, if newRecyclable made that and nothing has made it
 // last.
 func (t *Tensor) recycle() {
-	b := t.blk
+	b := t.given("recycle").blk
 	if b == nil || !b.spare.CompareAndSwap(true, false) {
 		return
 	}
@@ -49,7 +49,7 @@ func (t *Tensor) recycle() {
 
 // last makes t's memory last, whatever becomes of its batch.
 func (t *Tensor) last() {
-	if t.blk != nil {
+	if t.given("lasting").blk != nil {
 		t.blk.spare.Store(false)
 	}
 }

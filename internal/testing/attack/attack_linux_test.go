@@ -69,9 +69,11 @@ func (j job) parts() int {
 
 // calls are those of world n: of all calls, in rounds of all targets in random order, the n-th part.
 func (j job) calls(all []target, n int) (calls []target) {
+	var order []int
 	for k := n * worldSize; k < min((n+1)*worldSize, j.Rounds*len(all)); k++ {
-		round := k / len(all)
-		order := rand.New(rand.NewPCG(j.Seed, uint64(round))).Perm(len(all))
+		if round := k / len(all); order == nil || k%len(all) == 0 {
+			order = rand.New(rand.NewPCG(j.Seed, uint64(round))).Perm(len(all))
+		}
 		calls = append(calls, all[order[k%len(all)]])
 	}
 	return calls
