@@ -43,7 +43,8 @@ type result[B any] struct {
 	batch B
 	err   error
 	after position
-	bytes int64 // of the batch
+	bytes int64  // of the batch
+	since uint64 // what engine.Recycle is told: tensors of the batch are newer
 }
 
 // A BatchOption changes how [Batches] go through a pipeline. The zero BatchOption changes nothing.
@@ -217,6 +218,7 @@ func (m *maker[T, B]) direct(w *crew, at position, collate func(examples []T) (B
 func (m *maker[T, B]) collated(c *call, r *result[B], examples int, collate func() (B, error)) (err error) {
 	c.stage = nil // collate has many examples
 	begin := c.clock()
+	r.since = engine.Recyclables()
 	r.batch, err = collate()
 	c.spent(m.b.stage, examples, begin)
 	r.bytes = m.bytes(&r.batch)

@@ -347,7 +347,6 @@ func Cache[T any](p *Pipeline[T], limit int) *Pipeline[T] {
 	if from.seq != nil {
 		return cacheInOrder(s, p, limit)
 	}
-	last := lasting[T]()
 	type slots = []atomic.Pointer[kept]
 	var memory atomic.Pointer[slots]
 	return finish(s, func(c *call, i int) (T, error) {
@@ -368,7 +367,6 @@ func Cache[T any](p *Pipeline[T], limit int) *Pipeline[T] {
 		c.epoch, c.branch = 0, 0
 		x, err := p.at(c, i)
 		if i < len(*all) && (err == nil || err == errDropped) {
-			last(&x)
 			(*all)[i].Store(&kept{x, c.example, err})
 		}
 		return x, err

@@ -166,6 +166,7 @@ func (l *Loader) results(w *crew) *ordered[result[Batch]] {
 			c.guard(&r.err, func() (err error) {
 				memory := c.lease(1)
 				defer func() { memory.end(r.bytes) }()
+				r.since = engine.Recyclables()
 				if r.batch, err = l.batch(order, epoch, number); err == nil {
 					r.bytes = size(&r.batch)
 					memory.add(r.bytes)

@@ -108,7 +108,6 @@ func Pad[T tensor.Elem](rows [][]T, length int, fill T) (*tensor.Tensor, error) 
 	if err != nil {
 		return nil, err
 	}
-	engine.Lasting(t) // it need not be of one batch
 	for i, row := range rows {
 		if len(row) > length {
 			return nil, fmt.Errorf("data: row %d has %d elements, to be padded to %d", i, len(row), length)

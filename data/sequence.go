@@ -476,7 +476,6 @@ func interleaveInOrder[T any](s *stage, parts []*Pipeline[T], part []int) *Pipel
 func cacheInOrder[T any](s *stage, p *Pipeline[T], limit int) *Pipeline[T] {
 	var mu sync.Mutex
 	var all []made[T] // of the epoch, from its beginning on
-	last := lasting[T]()
 	return sequential(s, always(s.from), func(o opening) reader[T] {
 		at := cursor{At: o.count(), From: []*cursor{nil}}
 		if o.at != nil {
@@ -507,7 +506,6 @@ func cacheInOrder[T any](s *stage, p *Pipeline[T], limit int) *Pipeline[T] {
 			mu.Lock()
 			defer mu.Unlock()
 			if at.At == len(all)+1 && at.At <= limit && d.err == nil {
-				last(&d.x)
 				k := d
 				k.bytes = 0 // is not in flight
 				all = append(all, k)

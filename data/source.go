@@ -138,13 +138,11 @@ func From[T any](source Source[T]) *Pipeline[T] {
 	s := newStage(n, nil, "from %T of %d", source, n)
 	s.wrong(n < 0, "a source has 0 or more examples")
 	s.fingerprint(source)
-	last := lasting[T]()
 	return finish(s, func(c *call, i int) (T, error) {
 		c.stage, c.example = s, origin{index: i}
 		begin := c.clock()
 		x, err := source.At(i)
 		c.spent(s, 1, begin)
-		last(&x)
 		return x, err
 	})
 }

@@ -36,8 +36,7 @@ func FromStream[T any](stream Stream[T]) *Pipeline[T] {
 	s.wrong(stream == nil, "there is no stream")
 	s.fingerprint(stream)
 	return sequential(s, nil, func(o opening) reader[T] {
-		r := &streaming[T]{opening: o, stage: s, stream: stream, size: measured[T](), last: lasting[T](),
-			at: cursor{At: o.count()}}
+		r := &streaming[T]{opening: o, stage: s, stream: stream, size: measured[T](), at: cursor{At: o.count()}}
 		if o.at != nil {
 			r.at.Cursor = o.at.Cursor
 		}
@@ -53,7 +52,6 @@ type streaming[T any] struct {
 	open   StreamReader[T] // nil before the first example
 	at     cursor
 	size   func(x *T) int64
-	last   func(x *T)
 }
 
 func (r *streaming[T]) next() (d made[T], err error) {
@@ -94,7 +92,6 @@ func (r *streaming[T]) next() (d made[T], err error) {
 	at := r.at
 	d.after = &at
 	if d.err == nil {
-		r.last(&d.x)
 		d.bytes = r.size(&d.x)
 		memory.change(d.bytes, 0, 0)
 	}

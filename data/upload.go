@@ -13,8 +13,8 @@ import (
 //
 // A batch is good until the loop asks for the next one, or the iterator is closed; a use after that is an error of kind
 // [tensor.ErrStep]. [tensor.Tensor.Keep] makes a copy that lasts. On a device that computes on the host's memory, such
-// as the CPU, nothing is copied; batches that functions of this package make take the memory of those before, which the
-// caches have.
+// as the CPU, nothing is copied; tensors that functions of this package make for a batch take the memory of those
+// before, which the caches have. Others last, such as those that a source holds.
 func On(dev *tensor.Device) BatchOption {
 	return BatchOption{func(c *config) { c.on, c.device = true, dev }}
 }
@@ -93,38 +93,6 @@ func upload[B any](batch *B, put func([]*tensor.Tensor) ([]*tensor.Tensor, error
 	return err
 }
 
-func recycle(t *tensor.Tensor, _ func(*tensor.Tensor)) { engine.Recycle(t) }
-
-// lasting is a function for examples that outlive their batch, as those of a source: On does not end their tensors.
-func lasting[T any]() func(x *T) {
-	if !leads(reflect.TypeFor[T](), 0) {
-		return func(*T) {}
-	}
-	return func(x *T) {
-		hostTensors(reflect.ValueOf(x).Elem(), 0, func(t *tensor.Tensor, _ func(*tensor.Tensor)) { engine.Lasting(t) })
-	}
-}
-
-// leads tells whether hostTensors may find something in values of type t.
-func leads(t reflect.Type, depth int) bool {
-	if depth > deepMeasured || sizes(t) {
-		return false
-	}
-	switch t.Kind() {
-	case reflect.Pointer:
-		return t == reflect.TypeFor[*tensor.Tensor]() || leads(t.Elem(), depth+1)
-	case reflect.Slice, reflect.Array, reflect.Map:
-		return leads(t.Elem(), depth+1)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() && leads(f.Type, depth+1) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // hostTensors calls visit for the host tensors that v leads to, with what replaces each.
 func hostTensors(v reflect.Value, depth int, visit func(t *tensor.Tensor, set func(*tensor.Tensor))) {
 	if depth > deepMeasured || sizes(v.Type()) {
@@ -165,7 +133,11 @@ func (d *delivery[B]) Next() (r result[B], ok bool) {
 	d.over()
 	if d.made == nil {
 		if r, ok = d.ordered.Next(); ok && d.ends && r.err == nil {
-			d.end = func() { hostTensors(reflect.ValueOf(&r.batch).Elem(), 0, recycle) }
+			d.end = func() {
+				hostTensors(reflect.ValueOf(&r.batch).Elem(), 0, func(t *tensor.Tensor, _ func(*tensor.Tensor)) {
+					engine.Recycle(t, r.since)
+				})
+			}
 		}
 		return r, ok
 	}

@@ -94,7 +94,7 @@ func rising(t *testing.T, n, size int) *Arrays[float32, int64] {
 }
 
 // On the CPU batches that functions of this package make end with their turn, and later ones have their memory, with
-// the values they would have else. What is kept, held by a source or in a cache lasts.
+// the values they would have else. What is kept, held by the program or in a cache lasts.
 func TestRecycledBatches(t *testing.T) {
 	dev := device(t, "cpu")
 	set := rising(t, 64, 500)
@@ -122,6 +122,8 @@ func TestRecycledBatches(t *testing.T) {
 	}
 	numbers := Slice[int]{0, 1, 2, 3}
 	ordered := FromStream(heldStream[int](numbers))
+	all := held()
+	own := func(k []int) (Batch, error) { return all[k[0]], nil }
 	one := func(b []Batch) (Batch, error) { return b[0], nil }
 	options := []BatchOption{Epochs(3), On(dev)}
 	for name, c := range map[string]struct {
@@ -132,6 +134,7 @@ func TestRecycledBatches(t *testing.T) {
 		"by workers":        {Batches(From(Slice[int](refs)), 4, set.Batch, append(options, Workers(2))...), false},
 		"held":              {Batches(From(Slice[Batch](held())), 1, one, options...), true},
 		"held by streams":   {Batches(FromStream(heldStream[Batch](held())), 1, one, options...), true},
+		"held by functions": {Batches(From(numbers), 1, own, options...), true},
 		"cached":            {Batches(Cache(Map(From(numbers), of), 4), 1, one, options...), true},
 		"cached of streams": {Batches(Cache(Map(ordered, of), 4), 1, one, options...), true},
 	} {
@@ -184,7 +187,7 @@ func TestRecycledMemoryIsClear(t *testing.T) {
 			}
 			v[i] = -1
 		}
-		engine.Recycle(x)
+		engine.Recycle(x, 0)
 	}
 }
 
@@ -217,6 +220,7 @@ func TestRecycledBesideStep(t *testing.T) {
 	loader := &Loader{Dataset: rising(t, 8, 8), BatchSize: 1, Device: dev}
 	began, over := make(chan struct{}), make(chan struct{})
 	var got []float32
+	var first Batch
 	n := 0
 	for b, err := range loader.Batches(t.Context()) {
 		if err != nil {
@@ -232,8 +236,13 @@ func TestRecycledBesideStep(t *testing.T) {
 				return nil
 			})
 			<-began
+			first, n = b, 1
+			continue
 		}
-		n++
+		use := func(s *tensor.Scope) error { s.In(first.X); return nil }
+		if err := dev.Eval(use); !errors.Is(err, tensor.ErrStep) {
+			t.Errorf("the first batch beside a later one: %v", err)
+		}
 	}
 	close(over)
 	<-began

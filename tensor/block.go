@@ -19,12 +19,12 @@ type block struct {
 	dev    *Device     // nil: host data
 	refs   int32
 	shared bool
-	grads  bool        // gradients of an arena, which are written in place and live until the next ones
-	slot   bool        // of a ring of slots, see slots
-	op     string      // the operation that made it; once it is gone, with the line, if that is known
-	closed string      // what ended its lifetime for users, such as a region; "" while it lives
-	loose  *loose      // how its region owns it; nil: as usual
-	spare  atomic.Bool // recycle may take it
+	grads  bool          // gradients of an arena, which are written in place and live until the next ones
+	slot   bool          // of a ring of slots, see slots
+	op     string        // the operation that made it; once it is gone, with the line, if that is known
+	closed string        // what ended its lifetime for users, such as a region; "" while it lives
+	loose  *loose        // how its region owns it; nil: as usual
+	number atomic.Uint64 // among those that recycle may take; 0: it lasts
 }
 
 // layer is the path of a region: its name behind those of the regions around it. nil is the step itself.

@@ -54,11 +54,11 @@ func (engine) Raw(t *Tensor) raw { return t.raw() }
 // snapshot after use.
 func (engine) Snapshot(ts []*Tensor) (*snapshot, error) { return newSnapshot(ts) }
 
-// Recyclable makes host data of zeros for a batch; Recycle gives the memory of such data to later batches and ends its
-// life, and Lasting prevents that.
+// Recyclable makes host data of zeros for a batch. Recycle gives the memory of such data to later ones and ends its
+// life, if it was made since Recyclables had returned so many.
 func (engine) Recyclable(dt DType, shape ...int) *Tensor { return newRecyclable(dt, shape) }
-func (engine) Recycle(t *Tensor)                         { t.recycle() }
-func (engine) Lasting(t *Tensor)                         { t.last() }
+func (engine) Recyclables() uint64                       { return recyclables.Load() }
+func (engine) Recycle(t *Tensor, since uint64)           { t.recycle(since) }
 
 // NewSlots is two slots on a device for batches that are uploaded beside the steps; nil where the device computes on
 // the host's memory.

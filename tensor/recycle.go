@@ -14,8 +14,9 @@ const batchEnded = "the turn of its batch"
 // Host data of batches that have ended gives its memory to later batches of the same size: the caches still have it,
 // and the allocator of Go need not clear it. data.On tells when a batch ends.
 var (
-	recycled [64]sync.Pool // of *cpu.Mem, by the length of their size in bits
-	underWay atomic.Int64  // steps under way, on all devices: they may use a batch that has ended
+	recycled    [64]sync.Pool // of *cpu.Mem, by the length of their size in bits
+	recyclables atomic.Uint64 // how many newRecyclable has made
+	underWay    atomic.Int64  // steps under way, on all devices: they may use a batch that has ended
 )
 
 // newRecyclable is host data of zeros whose memory recycle may take.
@@ -28,15 +29,19 @@ func newRecyclable(dt DType, shape []int) *Tensor {
 		clear(m.Data())
 	}
 	b := hostBlock(m, "zeros")
-	b.spare.Store(true)
+	b.number.Store(recyclables.Add(1))
 	return newTensor(b, dt, shape, nil)
 }
 
-// recycle ends the life of t, and of all that shares its memory, if newRecyclable made that and nothing has made it
-// last.
-func (t *Tensor) recycle() {
+// recycle ends the life of t, and of all that shares its memory, if newRecyclable has made that since so many others,
+// and nothing has made it last.
+func (t *Tensor) recycle(since uint64) {
 	b := t.given("recycle").blk
-	if b == nil || !b.spare.CompareAndSwap(true, false) {
+	if b == nil {
+		return
+	}
+	n := b.number.Load()
+	if n <= since || !b.number.CompareAndSwap(n, 0) {
 		return
 	}
 	b.closed = batchEnded
@@ -49,7 +54,7 @@ func (t *Tensor) recycle() {
 
 // last makes t's memory last, whatever becomes of its batch.
 func (t *Tensor) last() {
-	if t.given("lasting").blk != nil {
-		t.blk.spare.Store(false)
+	if t.blk != nil {
+		t.blk.number.Store(0)
 	}
 }
