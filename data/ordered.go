@@ -51,7 +51,7 @@ type task[R any] struct {
 // the loop needs is made before what other functions need, as p says. end is called when next is not any more.
 func newOrdered[R any](w *crew, p *progress, next func() (func(*call, *R), bool), end func()) *ordered[R] {
 	o := &ordered[R]{crew: w, next: next, progress: p, end: end}
-	w.add(o, &o.ahead)
+	w.add(o)
 	if w.own != nil {
 		return o
 	}
@@ -133,8 +133,8 @@ func (t *task[R]) run(c *call) {
 	}
 }
 
-// resize changes how far the crew is ahead.
-func (o *ordered[R]) resize(ahead int) { o.ahead.resize(ahead) }
+// resize changes how far the crew is ahead. All workers have something to do while more is waited for.
+func (o *ordered[R]) resize(ahead int) { o.ahead.resize(ahead, 2*o.crew.workers) }
 
 // ready is how many results are made that Next has not returned.
 func (o *ordered[R]) ready() int { return int(o.finished.Load() - o.taken.Load()) }

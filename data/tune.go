@@ -79,7 +79,7 @@ func (c config) tuner(ctx context.Context) *tuner {
 		t.now.workers, mostWorkers = 1, mostTuned()
 	}
 	if t.freeAhead {
-		t.now.ahead, mostAhead = 2*t.now.workers, max(tunedAhead, 2*mostWorkers)
+		t.now.ahead, mostAhead = 4*t.now.workers, max(tunedAhead, 4*mostWorkers)
 	}
 	t.settled, t.begun = !t.freeWorkers && !t.freeAhead, time.Now()
 	t.crew = newCrew(ctx, t.now.workers, t.now.ahead, mostAhead, bytes)

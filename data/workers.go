@@ -18,13 +18,15 @@ const (
 	maxAhead   = 1 << 16 // batches that are ready
 )
 
-// permits is a semaphore of a size that may change. One goroutine takes.
+// permits is a semaphore of a size that may change. One goroutine takes. Where it has to wait it goes on when several
+// permits are free, as each time costs the loop some microseconds.
 type permits struct {
-	mu   sync.Mutex
-	n    int           // free and taken, those too many apart
-	free int           // negative: so many are taken too many
-	turn chan struct{} // is closed when the one that waits may go on; nil if none waits
-	over bool          // none is given any more
+	mu      sync.Mutex
+	n       int           // free and taken, those too many apart
+	several int           // at most n
+	free    int           // negative: so many are taken too many
+	turn    chan struct{} // is closed when the one that waits may go on; nil if none waits
+	over    bool          // none is given any more
 }
 
 // stop ends the waiting.
@@ -46,17 +48,18 @@ func (p *permits) wake() {
 // add makes n permits free. p.mu is held.
 func (p *permits) add(n int) {
 	p.free += n
-	if p.free > 0 {
+	if p.free >= p.several {
 		p.wake()
 	}
 }
 
-// resize makes it n permits.
-func (p *permits) resize(n int) {
+// resize makes it n permits, of which at least so many are to stay taken while one waits for others.
+func (p *permits) resize(n, taken int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.add(n - p.n)
-	p.n = n
+	more := n - p.n
+	p.n, p.several = n, max(1, min(n/2, n-taken))
+	p.add(more)
 }
 
 // take waits for a permit; false if ctx is done first, or after stop.
@@ -187,10 +190,10 @@ func newCrew(ctx context.Context, workers, ahead, mostAhead int, bytes int64) *c
 }
 
 // add adds an ordered, which is as far ahead as the others.
-func (w *crew) add(o aheadOf, ahead *permits) {
+func (w *crew) add(o aheadOf) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ahead.resize(w.ahead)
+	o.resize(w.ahead)
 	w.orders = append(w.orders, o)
 }
 
@@ -205,11 +208,10 @@ func (w *crew) remove(o aheadOf) {
 func (w *crew) resize(workers, ahead int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ahead = ahead
+	w.workers, w.ahead = workers, ahead
 	for _, o := range w.orders {
 		o.resize(ahead)
 	}
-	w.workers = workers
 	for j := w.pop(w.running); j != nil; j = w.pop(w.running) {
 		w.start(j)
 	}
