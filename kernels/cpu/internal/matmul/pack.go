@@ -191,6 +191,12 @@ func (b *panel) addVector(v stripVector, second, mask int) {
 // packUnfolded packs the other strips of one chunk. The padding of vectors has any values.
 func (p *product) packUnfolded(b *panel, dst []float32, k0, kc int) {
 	u, width := p.unfolded, p.tier.width()
+	if at, n := u.Columns.Cursor(b.j0), b.j1-b.j0; u.Run == 0 && b.strips[0].vectors[0].data < 0 && at.Neighbours(n) {
+		if row, even := u.rowStride(k0, k0+kc); even { // as of any matrix: whole rows are read faster than their strips
+			p.tier.copyStrips(&dst[0], &u.Data[at.Offset+u.Rows[k0]], row, kc, n/width, n%width)
+			return
+		}
+	}
 	for s, at := range b.strips {
 		if at.vectors[0].data >= 0 {
 			continue

@@ -46,6 +46,20 @@ func (b *UnfoldedOf[T]) far(k0, k1 int) bool {
 	return n >= Chunk/4 && b.Rows[k0+n]-b.Rows[k0] >= n*farApart
 }
 
+// rowStride is how far apart rows [k0, k1) are, if that is the same for all.
+func (b *UnfoldedOf[T]) rowStride(k0, k1 int) (stride int, even bool) {
+	rows := b.Rows[k0:k1]
+	if len(rows) > 1 {
+		stride = rows[1] - rows[0]
+	}
+	for p, row := range rows {
+		if row != rows[0]+p*stride {
+			return 0, false
+		}
+	}
+	return stride, true
+}
+
 // chunkEnd is the end of the chunk that begins with term k.
 func (b *UnfoldedOf[T]) chunkEnd(k int) int {
 	if b.Chunks == nil {
