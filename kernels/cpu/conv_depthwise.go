@@ -23,6 +23,9 @@ func rowByRow(u *unfolding[float32], parts []part[float32]) {
 	for i := range parts {
 		work += kernels.Count(parts[i].size[:]) * len(parts[i].taps) * u.channels
 	}
+	if len(parts) == 1 && slideOver(u, &parts[0], 1+rowGrain/max(1, work/4)) {
+		return
+	}
 	wantRoom(append([]int{u.channels}, u.plane...))
 	par.For(u.images*u.groups, 1+rowGrain/max(1, work/4), func(lo, hi int) {
 		data, done := lend[float32](u.channels*plane + matmul.Room)
@@ -42,6 +45,59 @@ func rowByRow(u *unfolding[float32], parts []part[float32]) {
 			}
 		}
 	})
+}
+
+// slideOver computes a part from the operand itself, plane by plane, with masks for its padding. It reports whether it
+// did: windows must be neighbours that see neighbours.
+func slideOver(u *unfolding[float32], p *part[float32], grain int) bool {
+	for d, a := range u.axes {
+		if len(a.starts) != 1 || a.step != 1 || d == 0 && (a.starts[0] != 0 || a.length != 1) {
+			return false
+		}
+	}
+	h, w := &u.axes[1], &u.axes[2]
+	if u.strides[4] != 1 || p.step[2] != 1 || h.n*w.n == 0 {
+		return false
+	}
+	var taps []matmul.Tap
+	for c := range u.channels {
+		for _, t := range p.taps {
+			taps = append(taps, matmul.Tap{Offset: c * u.strides[1], H: h.starts[0] + t/u.length[2],
+				W: w.starts[0] + t%u.length[2]})
+		}
+	}
+	windows := matmul.NewWindows([2]int(p.size[1:]), p.step[1], [2]int{h.n, w.n}, u.strides[3],
+		u.channels*u.strides[1], taps)
+	if windows == nil {
+		return false
+	}
+	_, columns, _ := u.terms(p, 0)
+	rows, width := p.size[1], p.size[2] // of the result, as far as they follow each other
+	if p.step[1] == width {
+		rows, width = 1, rows*width
+	}
+	par.For(u.images*u.groups, grain, func(lo, hi int) {
+		copied := make([]float32, len(columns))
+		for i := lo; i < hi; i++ { // in the order of memory
+			image, g := i/u.groups, i%u.groups
+			src, finish := u.src[image*u.strides[0]+g*u.channels*u.strides[1]:], u.finish(g)
+			for row := range u.m {
+				weights := u.weight[g*u.weightGroup+row*u.weightRow:]
+				for i, column := range columns {
+					copied[i] = weights[column]
+				}
+				if columns != nil {
+					weights = copied
+				}
+				dst := u.dst[p.base+image*u.dstImage+(g*u.m+row)*u.dstChannel:]
+				windows.Slide(dst, src, weights)
+				for r := 0; finish != nil && r < rows; r++ {
+					finish(row, 0, dst[r*p.step[1]:][:width])
+				}
+			}
+		}
+	})
+	return true
 }
 
 // A planeRow computes one channel of the result of an image.

@@ -210,6 +210,7 @@ func TestConvBias(t *testing.T) {
 		{[]int{2, 3, 25, 24}, []int{4, 3, 2, 2}, []int{1, 1}, []int{0, 0}, []int{0, 0}, []int{1, 1}, 1},
 		{[]int{2, 3, 5, 4}, []int{4, 3, 2, 2}, []int{2, 1}, []int{0, 1}, []int{0, 0}, []int{1, 1}, 1},
 		{[]int{2, 3, 5, 4}, []int{3, 1, 2, 2}, []int{1, 2}, []int{0, 1}, []int{0, 0}, []int{1, 1}, 3},
+		{[]int{2, 3, 9, 20}, []int{6, 1, 3, 3}, []int{1, 1}, []int{1, 0}, []int{1, 2}, []int{1, 1}, 3},
 	} {
 		x, w, y := made(c.x), made(c.w), made(c.y())
 		added := func(want []float64, bias kernels.Arg, shape []int) [][]float64 {

@@ -53,6 +53,7 @@ func generate() (map[string][]byte, error) {
 	maskedPlane(g, 1, false)
 	maskedPlane(g, 2, false)
 	maskedPlane(g, 2, true)
+	slide(g)
 	transpose(g, 8)
 	transpose(g, 4)
 	tails(g)

@@ -30,6 +30,12 @@ type assembly struct {
 
 	correlate []correlateFunc // by the number of taps
 
+	// slide is nil or computes blocks of chains: of windows at neighbouring elements of some rows, a vector in each. A
+	// block is rows, its offsets in dst and src, the lanes that are stored, and for each tap the offset of what it sees
+	// and the lanes that see something; the others see 0. What is ahead elements further on is fetched.
+	slide func(dst *float32, dstRow int, src *float32, srcRow, ahead int, weights *float32, taps int,
+		blocks *int, count int)
+
 	// copyStrips copies k rows to packed strips: some full ones and, if cols > 0, one of cols columns and padding.
 	copyStrips func(dst, src *float32, srcStride, k, strips, cols int)
 	// gatherStrip copies k rows, at least one, to a packed strip: dst[p*width+x] = src[rows[p]+columns[x]].

@@ -14,6 +14,7 @@ var kernelsAVX512 = assembly{
 	splits: true,
 	correlate: []correlateFunc{nil, correlate1AVX512, correlate2AVX512, correlate3AVX512, correlate4AVX512,
 		correlate5AVX512, correlate6AVX512, correlate7AVX512},
+	slide:       slideAVX512,
 	copyStrips:  copyStripsAVX512,
 	gatherStrip: gatherStripAVX512,
 	copyPieces:  copyPiecesAVX512,

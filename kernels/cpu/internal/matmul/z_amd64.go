@@ -328,6 +328,11 @@ func copyPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows i
 //go:noescape
 func putPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
 
+// slideAVX512 is assembly.slide for this tier.
+//
+//go:noescape
+func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
+
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //
 //go:noescape

@@ -12274,6 +12274,117 @@ end:
 	VZEROUPPER
 	RET
 
+// func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·slideAVX512(SB), NOSPLIT, $8-72
+	MOVQ dst+0(FP), AX
+	MOVQ src+16(FP), CX
+	MOVQ dstRow+8(FP), DX
+	MOVQ srcRow+24(FP), BX
+	MOVQ weights+40(FP), SI
+	MOVQ blocks+56(FP), DI
+	MOVQ count+64(FP), R8
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	MOVQ ahead+32(FP), R9
+	SHLQ $0x02, R9
+
+block:
+	MOVQ  (DI), R10
+	MOVQ  8(DI), R11
+	LEAQ  (AX)(R11*4), R11
+	MOVQ  16(DI), R12
+	LEAQ  (CX)(R12*4), R12
+	KMOVW 24(DI), K2
+	CMPQ  R10, $0x04
+	JLT   rest
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	LEAQ   32(DI), BP
+	MOVQ   SI, R14
+	MOVQ   taps+48(FP), R15
+
+tap4:
+	MOVQ         (BP), R13
+	LEAQ         (R12)(R13*4), R13
+	KMOVW        8(BP), K1
+	VBROADCASTSS (R14), Z5
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z0
+	ADDQ         BX, R13
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z1
+	ADDQ         BX, R13
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z2
+	ADDQ         BX, R13
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x10, BP
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNE          tap4
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z0, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z1, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z2, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z3, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	SUBQ         $0x04, R10
+	CMPQ         R10, $0x04
+	JGE          rows
+
+rest:
+	TESTQ R10, R10
+	JE    next
+
+row:
+	VPXORD Z0, Z0, Z0
+	LEAQ   32(DI), BP
+	MOVQ   SI, R14
+	MOVQ   taps+48(FP), R15
+
+tap1:
+	MOVQ         (BP), R13
+	LEAQ         (R12)(R13*4), R13
+	KMOVW        8(BP), K1
+	VBROADCASTSS (R14), Z5
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z0
+	ADDQ         $0x10, BP
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNE          tap1
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z0, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	SUBQ         $0x01, R10
+	JNE          row
+
+next:
+	MOVQ taps+48(FP), R15
+	SHLQ $0x04, R15
+	LEAQ 32(DI)(R15*1), DI
+	DECQ R8
+	JNE  block
+	VZEROUPPER
+	RET
+
 // func transpose8(dst *float32, step int, src *float32, row int, k int)
 // Requires: AVX
 TEXT ·transpose8(SB), NOSPLIT, $0-40
