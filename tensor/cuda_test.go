@@ -501,7 +501,7 @@ func TestSlotsOnGPU(t *testing.T) {
 	}
 	wantMisuse(t, func() { tensor.ToSlice[float32](last[0]) }, tensor.ErrStep, "is of an earlier batch")
 	wantError(t, dev.Eval(func(s *tensor.Scope) error { s.In(last[1]); return nil }), tensor.ErrStep,
-		"float32[] is of an earlier batch, whose memory on cuda:0 the next ones have", "Keep it")
+		"float32[] is of an earlier batch, whose memory the next ones have", "Keep it")
 	ring.Close()
 	if n := dev.Stats().Memory.Blocks; n != 0 {
 		t.Errorf("%d blocks are live", n)
