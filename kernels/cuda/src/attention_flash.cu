@@ -539,6 +539,11 @@ template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
     mma_done();
   }
 
+  // turn_of is the block's turn at the tile that begins with row `from`: the number of blocks of later keys.
+  DEV_METHOD uint32_t turn_of(uint32_t from) const {
+    return (visible_keys(z, from + ROWS - 1) - 1) / kKeys - w.from / kKeys;
+  }
+
   // take_turn adds what the keys give to dq of the tile's rows, after the blocks of later keys. The block of key 0
   // writes dq.
   DEV_METHOD void take_turn(uint32_t from) const {
@@ -546,7 +551,7 @@ template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
     Products<1, kColumns / 8> dq;
     multiply_ds(dq, group, column);
     const Turns turns(z);
-    const uint32_t turn = (visible_keys(z, from + ROWS - 1) - 1) / kKeys - w.from / kKeys;
+    const uint32_t turn = turn_of(from);
     if (turn && threadIdx.x == 0) wait_acquire(turns.counters + (values + from) / kTurn, turn);
     __syncthreads();
     float* const sums = turns.sums + (values + from) * D + threadIdx.x * 4;
@@ -576,7 +581,7 @@ template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
 
   // end_turn lets the next block add to the rows, once all threads have.
   DEV_METHOD void end_turn(uint32_t from) const {
-    const uint32_t turn = (visible_keys(z, from + ROWS - 1) - 1) / kKeys - w.from / kKeys;
+    const uint32_t turn = turn_of(from);
     if (w.from && threadIdx.x == 0) store_release(Turns(z).counters + (values + from) / kTurn, turn + 1);
   }
 
