@@ -181,7 +181,7 @@ func TestModuleFromScratch(t *testing.T) {
 		cmd := exec.Command(name, args...)
 		cmd.Dir = module
 		cmd.Env = append(append(os.Environ(), "GOCACHE="+built, "GOMODCACHE="+modules,
-			"GOFLAGS=-mod=mod", "CGO_ENABLED=1"), env...)
+			"GOFLAGS=-mod=mod "+os.Getenv("GOFLAGS"), "CGO_ENABLED=1"), env...)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
