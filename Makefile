@@ -3,7 +3,6 @@
 #   make test     formatting, vet, build and tests with -short: what to run before a commit (two minutes)
 #   make check    form and size: formatting, vet, staticcheck, lines by package
 #   make ci       every lane and all tests (CONTRIBUTING.md); "make test ci" runs what both have once
-#   make rest     the lanes that "make ci" has beside "make test"; with -j2 two at a time, as many keep one core busy
 #   make bench    benchmarks; BENCH=regexp selects
 #   make gen      rewrite all generated files: assembly and docs
 #   make docs     rewrite the generated docs only
@@ -31,7 +30,8 @@ RACED  := ./internal/pool ./kernels/cpu ./kernels/cpu/internal/par ./tensor/... 
 TEST := format vet build tests
 MORE := vet-all static size platforms modules generated lattice whole portable avx2 avx512 arm64 race safetensors emu cuda cuda-header images
 
-.PHONY: test check ci rest test-long bench gen docs start kernels kernels-check $(TEST) $(MORE)
+.PHONY: test check ci test-long bench gen docs start kernels kernels-check $(TEST) $(MORE)
+.NOTPARALLEL:
 
 test: start $(TEST)
 	@$(LANE) --report
@@ -39,9 +39,6 @@ test: start $(TEST)
 check: start format vet vet-all static size
 
 ci: start $(TEST) $(MORE)
-	@$(LANE) --report
-
-rest: $(MORE)
 	@$(LANE) --report
 
 start:
