@@ -397,12 +397,6 @@ func (a *alloc) own(v int) bool {
 		}[in.op]
 		xr, yr := a.need(x), a.need(y)
 		a.emit(name, yr, xr, a.def(v))
-	case opAbove:
-		xr := a.need(x)
-		a.emitImm("VCMPPS", 0x16, a.any(y), xr, a.defMask(v)) // not less or equal, quiet
-	case opLdexpWhere:
-		xr, yr := a.need(x), a.need(y)
-		a.emit("VSCALEFPS_Z", yr, xr, place{inMask, a.mask[z]}, a.def(v))
 	case opXor3:
 		a.xor3(v)
 	case opHighs:

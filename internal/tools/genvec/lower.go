@@ -35,23 +35,21 @@ var (
 type op uint16
 
 const (
-	opFixed      op = 256 + iota // fixed value k
-	opPermLo                     // entry x & 7 of the lower half of table k
-	opPermHi                     // entry x & 7 of the upper half of table k
-	opBlend                      // the sign of x is set ? y : z
-	opMulEven                    // the 64-bit products of the even lanes of x and y
-	opOdd                        // the odd lanes of x in even lanes, which zeros follow
-	opZipLo                      // in each 128 bits: the lower two lanes of x and y, alternating
-	opZipHi                      // the upper two
-	opJoinLo                     // in each 128 bits: the lower two lanes of x, then those of y
-	opJoinHi                     // the upper two
-	opXor3                       // x ^ y ^ z
-	opHighs                      // the upper halves of the products x of even and y of odd lanes
-	opTable                      // the bytes of table k at the positions in x
-	opAbove                      // x > y, or x is NaN
-	opLdexpWhere                 // z ? x * 2^y : 0
-	opMin                        // lane.Min of x and y
-	opMax                        // lane.Max of x and y
+	opFixed   op = 256 + iota // fixed value k
+	opPermLo                  // entry x & 7 of the lower half of table k
+	opPermHi                  // entry x & 7 of the upper half of table k
+	opBlend                   // the sign of x is set ? y : z
+	opMulEven                 // the 64-bit products of the even lanes of x and y
+	opOdd                     // the odd lanes of x in even lanes, which zeros follow
+	opZipLo                   // in each 128 bits: the lower two lanes of x and y, alternating
+	opZipHi                   // the upper two
+	opJoinLo                  // in each 128 bits: the lower two lanes of x, then those of y
+	opJoinHi                  // the upper two
+	opXor3                    // x ^ y ^ z
+	opHighs                   // the upper halves of the products x of even and y of odd lanes
+	opTable                   // the bytes of table k at the positions in x
+	opMin                     // lane.Min of x and y
+	opMax                     // lane.Max of x and y
 )
 
 // inst is an instruction after lowering.
@@ -110,10 +108,10 @@ func expand(p *lane.Program, t *target) *body {
 	inner := make([]bool, len(p.Insts)) // part of another instruction
 	var extremes map[int]inst
 	var zeros, clamps map[int]int // see underflows, and its inverse
-	var above map[int]int         // the lanes where a product does not vanish
+	free := map[int]bool{}        // clamps that are not needed
 	if t != neonTarget {
 		zeros = underflows(p)
-		clamps, above = map[int]int{}, map[int]int{}
+		clamps = map[int]int{}
 		for v, c := range zeros {
 			clamps[c] = v
 		}
@@ -121,10 +119,18 @@ func expand(p *lane.Program, t *target) *body {
 	switch t {
 	case avx512:
 		inner = innerXors(p)
+		for v, c := range zeros {
+			top := int(p.Insts[c].Args[1])
+			free[c], free[top] = true, overflows(p, v, c, top)
+		}
 	case neonTarget:
 		extremes, inner = minMax(p)
 	}
 	for v, in := range p.Insts {
+		if free[v] {
+			at[v] = at[in.Args[1]]
+			continue
+		}
 		if inner[v] {
 			continue
 		}
@@ -141,13 +147,10 @@ func expand(p *lane.Program, t *target) *body {
 		product, ok := clamps[v]
 		_, vanishes := zeros[v]
 		switch {
-		case ok && t == avx512:
-			at[v] = low.args[1]
-			above[product] = b.add(inst{op: opAbove, args: [3]int{low.args[1], low.args[0]}, n: 2})
 		case ok:
 			at[v] = b.op(lane.OpGreater, b.constant(math.Float32bits(underflow(p, product, v))), low.args[1])
 		case vanishes && t == avx512:
-			at[v] = b.add(inst{op: opLdexpWhere, args: [3]int{low.args[0], low.args[1], above[v]}, n: 3})
+			at[v] = b.vanishing(low.args[0], low.args[1])
 		case t != avx512 && in.Op == lane.OpLdexp:
 			at[v] = b.ldexp(low.args[0], low.args[1])
 		case t == avx2 && in.Op == lane.OpLookup:
@@ -173,8 +176,8 @@ func expand(p *lane.Program, t *target) *body {
 	return b
 }
 
-// innerXors marks each x^y of x^y^z that has no other use.
-func innerXors(p *lane.Program) []bool {
+// countUses is how often each value is an operand or a result.
+func countUses(p *lane.Program) []int {
 	uses := make([]int, len(p.Insts))
 	for _, in := range p.Insts {
 		for _, a := range in.Args[:in.Op.Args()] {
@@ -184,6 +187,12 @@ func innerXors(p *lane.Program) []bool {
 	for _, o := range p.Outs {
 		uses[o]++
 	}
+	return uses
+}
+
+// innerXors marks each x^y of x^y^z that has no other use.
+func innerXors(p *lane.Program) []bool {
+	uses := countUses(p)
 	inner := make([]bool, len(p.Insts))
 	for _, in := range p.Insts {
 		x := in.Args[0]
@@ -198,8 +207,8 @@ func innerXors(p *lane.Program) []bool {
 // at the bound: the index of the clamp for that of the product. Nothing else uses the clamped value.
 //
 // Intel's processors take some 150 clocks for a result below the normal range, also if it is rounded to zero: exp of
-// -Inf, as masks have it, would take 24 times as long. So AVX-512 computes no product where it vanishes, and needs no
-// clamp then; AVX2 clamps where the second power of ldexp is 0.
+// -Inf, as masks have it, would take 24 times as long. So AVX-512 has factors 0 instead of the clamp; AVX2 clamps where
+// the second power of ldexp is 0.
 func underflows(p *lane.Program) map[int]int {
 	found := map[int]int{}
 	for v, in := range p.Insts {
@@ -216,11 +225,27 @@ func underflows(p *lane.Program) map[int]int {
 				alone = alone && (of[u] || int(a) == v || !of[int(a)])
 			}
 		}
-		if alone && math.Float32bits(valueAt(p, clamp, lane.Value(v), constant(p, clamp))) == 0 {
+		if alone && vanishes(p, v, clamp) {
 			found[v] = clamp
 		}
 	}
 	return found
+}
+
+// vanished is the least n for which x * 2^n, x <= sqrt 2, is not always zero.
+const vanished = -150
+
+// vanishes tells whether a product is zero at and, without its clamp, near the bound, and wherever n < vanished.
+func vanishes(p *lane.Program, v, clamp int) bool {
+	bound := constant(p, clamp)
+	for i := range 101 {
+		x := bound * (1 + float32(i-50)/1000)
+		m, n := factors(p, v, clamp, x)
+		if (x <= bound || n < vanished) && math.Float32bits(lane.Ldexp32(m, n)) != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // clamped tells whether v is made of constants and one clamped value, and adds to of what depends on that.
@@ -258,6 +283,12 @@ func valueAt(p *lane.Program, clamp int, out lane.Value, x float32) float32 {
 	return q.Eval(make([]float32, p.Ins), make([]float32, p.Uniforms), make([]float32, p.Accs))[0]
 }
 
+// factors are those of a product m * 2^n where the value of the clamp is x.
+func factors(p *lane.Program, v, clamp int, x float32) (m, n float32) {
+	in := &p.Insts[v]
+	return valueAt(p, clamp, in.Args[0], x), valueAt(p, clamp, in.Args[1], x)
+}
+
 // underflow is the bound at which n, the exponent of a product that underflows finds, is low enough for the second
 // power of ldexp to be 0.
 func underflow(p *lane.Program, v, clamp int) float32 {
@@ -271,6 +302,24 @@ func underflow(p *lane.Program, v, clamp int) float32 {
 	return bound
 }
 
+// overflows tells whether top clamps from above what a product that underflows finds is made of, and this is infinite
+// there also without top: any n will do for VSCALEFPS, which makes NaN * 2^Inf infinite.
+func overflows(p *lane.Program, v, clamp, top int) bool {
+	if p.Insts[top].Op != lane.OpLesser || p.Insts[p.Insts[top].Args[0]].Op != lane.OpConst || countUses(p)[top] != 1 {
+		return false
+	}
+	inf := float32(math.Inf(1))
+	const step = 1 << 17 // 64 values of each exponent
+	for bits := math.Float32bits(inf); bits >= math.Float32bits(constant(p, top)); bits -= step {
+		x := math.Float32frombits(bits)
+		m, n := factors(p, v, clamp, x)
+		if n != inf && lane.Ldexp32(m, min(n, 1023)) != inf {
+			return false
+		}
+	}
+	return true
+}
+
 // ldexp is x * 2^n as x * 2^i * 2^(n-i) with i = n/2: both powers are normal, and
 // of the two products only the last can be inexact.
 func (b *body) ldexp(x, n int) int {
@@ -282,6 +331,12 @@ func (b *body) ldexp(x, n int) int {
 		return b.op(lane.OpIAdd, b.shift(lane.OpShl, k, 23), b.constant(one))
 	}
 	return b.op(lane.OpMul, b.op(lane.OpMul, x, power(i)), power(j))
+}
+
+// vanishing is x * 2^n, computed as 0 * 2^n where n < vanished.
+func (b *body) vanishing(x, n int) int {
+	stays := b.shift(lane.OpSar, b.op(lane.OpSub, b.constant(math.Float32bits(vanished-0.5)), n), 31)
+	return b.op(lane.OpLdexp, b.op(lane.OpAnd, stays, x), n)
 }
 
 // positions are those of the bytes of entry x & 15 of a table of words.
