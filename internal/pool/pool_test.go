@@ -575,3 +575,23 @@ func TestDivisible(t *testing.T) {
 	}
 	check(t, p, 0)
 }
+
+// TestHugePages: where a page that was given back is the end of what is mapped, a segment grows to a multiple of its
+// unit again, else huge pages would not cover it.
+func TestHugePages(t *testing.T) {
+	d := newVirtual(0)
+	d.page = 4 << 10
+	p := New(d, 0)
+	mustAlloc(t, p, 1<<30+3<<20)
+	p.Free(mustAlloc(t, p, 2<<20))
+	if p.Trim(); d.used != 1<<30+3<<20 {
+		t.Fatalf("%d bytes are mapped", d.used)
+	}
+	for _, n := range []int{1 << 20, 3 << 20} {
+		mustAlloc(t, p, n)
+		if d.used%unit != 0 {
+			t.Errorf("a segment ends at %d bytes, no multiple of %d", d.used, unit)
+		}
+	}
+	check(t, p, d.used)
+}

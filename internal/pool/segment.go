@@ -100,8 +100,8 @@ func (p *Pool) extend(c *cache, need, slack, unit, size, room int, o Owner, n in
 	return p.take(c, size, &o, n), nil
 }
 
-// mapMore maps memory, in multiples of unit, to the addresses of stream c so that want bytes are free in one piece, at
-// their end slack bytes if that is more.
+// mapMore maps memory, up to multiples of unit, to the addresses of stream c so that want bytes are free in one piece,
+// at their end slack bytes if that is more.
 func (p *Pool) mapMore(c *cache, small bool, want, slack, unit, room int) error {
 	i := slices.IndexFunc(c.segments, func(s *segment) bool { return s.pages != nil && s.small == small })
 	if i < 0 {
@@ -118,14 +118,15 @@ func (p *Pool) mapMore(c *cache, small bool, want, slack, unit, room int) error 
 	s := c.segments[i]
 	p.mu.Lock()
 	s.heap().settle(p)
-	hole, n := s.hole(want, max(unit, s.pages.Granularity()))
+	unit = max(unit, s.pages.Granularity())
+	hole, n := s.hole(want, unit)
 	p.mu.Unlock()
 	if hole == nil {
 		return kernels.Errorf(kernels.ErrMemory, "alloc", "%d bytes requested of a range of addresses of %d", want,
 			s.buf.Bytes())
 	}
 	if hole.after == nil {
-		n = min(max(n, slack), hole.cap)
+		n = min(max(n, slack-hole.at%unit), hole.cap)
 	}
 	if n > room {
 		return errLimit
@@ -170,7 +171,7 @@ func (s *segment) heap() *heap {
 }
 
 // hole is the unmapped block to whose start n bytes are to be mapped so that want are free together with its
-// neighbours: where n, a multiple of unit if there is room, is least. mu is held.
+// neighbours, where n is least. If there is room they end at a multiple of unit, as huge pages do. mu is held.
 func (s *segment) hole(want, unit int) (best *Block, n int) {
 	for b := s.first; b != nil; b = b.after {
 		if b.state != unmapped {
@@ -180,7 +181,7 @@ func (s *segment) hole(want, unit int) (best *Block, n int) {
 		if b.before != nil && b.before.state == free {
 			have = b.before.cap
 		}
-		need := roundUp(max(want-have, 1), unit)
+		need := roundUp(b.at+max(want-have, 1), unit) - b.at
 		if need > b.cap && b.after != nil && b.after.state == free && have+b.cap+b.after.cap >= want {
 			need = b.cap
 		}
