@@ -9,11 +9,13 @@ import (
 
 // Operations that norms are made of.
 var (
-	batchNorm        = engine.Op("batch_norm")
-	batchNormProduct = engine.Op("batch_norm_product")
-	batchNormGrad    = engine.Op("batch_norm_grad")
-	runningAverage   = engine.Op("running_average")
-	addScalar        = engine.Op("add_scalar")
+	batchNorm          = engine.Op("batch_norm")
+	batchNormProduct   = engine.Op("batch_norm_product")
+	batchNormGrad      = engine.Op("batch_norm_grad")
+	batchNormTrain     = engine.Op("batch_norm_train")
+	batchNormTrainGrad = engine.Op("batch_norm_train_grad")
+	runningAverage     = engine.Op("running_average")
+	addScalar          = engine.Op("add_scalar")
 )
 
 // RunningStats are mean and variance of the channels of what a norm has seen in training. They move in steps with
@@ -195,12 +197,30 @@ func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, 
 	}
 	y = autograd.CustomIn(tensor.Float32, "batch_norm",
 		func(c *autograd.Ctx, in ...*tensor.Tensor) *tensor.Tensor {
-			mean, variance = in[0].Mean(others...), in[0].Var(0, others...)
+			if inOnePass(in...) {
+				out := engine.ApplyAll(batchNormTrain, in, nil, []float64{eps})
+				y, mean, variance = out[0], out[1], out[2]
+			} else {
+				mean, variance = in[0].Mean(others...), in[0].Var(0, others...)
+				y = scaleShift(in[0], mean, rsqrtOf(variance, eps).Mul(in[1]), in[2])
+			}
 			c.Save(append(in, mean, variance)...)
-			return scaleShift(in[0], mean, rsqrtOf(variance, eps).Mul(in[1]), in[2])
+			return y
 		},
 		func(c *autograd.Ctx, g *tensor.Tensor) []*tensor.Tensor {
 			x, weight, bias, mean, variance := c.Saved(0), c.Saved(1), c.Saved(2), c.Saved(3), c.Saved(4)
+			if inOnePass(x, weight, bias, g) && !engine.Recording(s) {
+				forX := 0
+				if x.NeedsGrad() {
+					forX = 1
+				}
+				grads := engine.ApplyAll(batchNormTrainGrad, []*tensor.Tensor{x, g, mean, variance, weight},
+					[]int{forX}, []float64{eps})
+				if forX == 0 {
+					grads[0] = nil
+				}
+				return grads
+			}
 			if engine.Recording(s) { // the statistics are functions of x
 				mean, variance = x.Mean(others...), x.Var(0, others...)
 			}
@@ -220,6 +240,14 @@ func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, 
 			return grads
 		}, x, weight, bias)
 	return y, mean, variance
+}
+
+// inOnePass tells whether one operation computes batch norm of x, the first of the operands, or its gradient: on the
+// CPU, in float32, where the sums of channels are rows of the canonical order.
+func inOnePass(in ...*tensor.Tensor) bool {
+	x := in[0]
+	other := func(t *tensor.Tensor) bool { return t.DType() != tensor.Float32 }
+	return x.Device().Name() == "cpu" && x.Len() > x.Dim(0)*x.Dim(1) && !slices.ContainsFunc(in, other)
 }
 
 // InstanceNorm makes each channel of each element of a batch have mean 0 and variance 1 over the spatial axes, then

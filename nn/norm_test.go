@@ -3,6 +3,7 @@ package nn_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/amp"
@@ -49,6 +50,62 @@ func TestNormDerivatives(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestBatchNormBits: batch norm in one pass has the bits of the operations that it is composed of.
+func TestBatchNormBits(t *testing.T) {
+	const eps = 1e-5
+	dev := open(t)
+	for _, shape := range [][]int{{3, 4, 2}, {5, 4, 7, 7}, {2, 4, 50, 41}} {
+		var in []*tensor.Tensor
+		for i, s := range [][]int{shape, {4}, {4}, shape} {
+			in = append(in, tensor.Randn(tensor.Seed(uint64(i)), s...))
+		}
+		norm := nn.NewBatchNorm2d
+		if len(shape) == 3 {
+			norm = nn.NewBatchNorm1d
+		}
+		train := func(opts ...autograd.Option) (y *tensor.Tensor, grads []*tensor.Tensor) {
+			if err := dev.Step(func(s *tensor.Scope) error {
+				var xs []*tensor.Tensor
+				for _, x := range in[:3] {
+					xs = append(xs, autograd.Watch(s, x))
+				}
+				n := norm(4, nn.Eps(eps))
+				setParameters(n, xs[1:])
+				result := n.Forward(xs[0])
+				opts = append(opts, autograd.GradOutput(s.In(in[3])))
+				for _, g := range autograd.Grad(result, xs, opts...) {
+					grads = append(grads, g.Keep())
+				}
+				y = result.Keep()
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			return y, grads
+		}
+		y, got := train()
+		_, want := train(autograd.CreateGraph())
+		for i := range want {
+			if !got[i].AllEqual(want[i]) {
+				t.Errorf("%v: gradient %d is %v, want %v", shape, i, got[i], want[i])
+			}
+		}
+		others := []int{0}
+		for axis := 2; axis < len(shape); axis++ {
+			others = append(others, axis)
+		}
+		spread := func(v *tensor.Tensor) *tensor.Tensor {
+			return v.Reshape(append([]int{4}, slices.Repeat([]int{1}, len(shape)-2)...)...)
+		}
+		x := in[0]
+		rstd := x.Var(0, others...).AddScalar(eps).Rsqrt()
+		composed := x.Sub(spread(x.Mean(others...))).Mul(spread(rstd.Mul(in[1]))).Add(spread(in[2]))
+		if !y.AllEqual(composed) {
+			t.Errorf("%v: y is %v, want %v", shape, y, composed)
+		}
 	}
 }
 

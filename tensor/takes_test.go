@@ -56,6 +56,9 @@ func applications(t *testing.T, dev *tensor.Device) map[string]applied {
 		s.Randn(2)
 		s.RandInt(0, 2, 2)
 		s.Full(1, tensor.Float32, 2)
+		x, v := s.Randn(2, 3, 2), s.Full(1, tensor.Float32, 3) // those without samples
+		engine.ApplyAll(engine.Op("batch_norm_train"), []*tensor.Tensor{x, v, v}, nil, []float64{1})
+		engine.ApplyAll(engine.Op("batch_norm_train_grad"), []*tensor.Tensor{x, x, v, v, v}, []int{1}, []float64{1})
 		return nil
 	}, engine.Observe(look)))
 	for _, op := range engine.Ops() {
