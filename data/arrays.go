@@ -57,7 +57,7 @@ func (a *Arrays[X, Y]) Batch(indices []int) (Batch, error) {
 
 // gather copies the chosen examples of v, which holds n of them, into a tensor [B shape...].
 func gather[T tensor.Elem](v []T, shape []int, n int, indices []int) (*tensor.Tensor, error) {
-	out, to, err := zeros[T](slices.Concat([]int{len(indices)}, shape)...)
+	out, to, err := unset[T](slices.Concat([]int{len(indices)}, shape)...)
 	if err != nil {
 		return nil, err
 	}

@@ -28,9 +28,9 @@ type Dataset interface {
 	Batch(indices []int) (Batch, error)
 }
 
-// zeros makes host data for a batch, which On may end, and returns its elements, too. It is an error if there is no
-// memory for them.
-func zeros[T tensor.Elem](shape ...int) (t *tensor.Tensor, v []T, err error) {
+// unset makes host data for a batch, which On may end, and returns its elements, too, whose values are those of earlier
+// batches. It is an error if there is no memory for them.
+func unset[T tensor.Elem](shape ...int) (t *tensor.Tensor, v []T, err error) {
 	err = engine.Try(func() {
 		t = engine.Recyclable(tensor.FromSlice([]T{}, 0).DType(), shape...)
 		v = seam.Elems[T](engine.Bytes(t))

@@ -137,7 +137,7 @@ func (d *Images) Batch(indices []int) (Batch, error) {
 
 // fractions are the chosen images, float32 from 0 to 1.
 func (d *Images) fractions(indices []int) (*tensor.Tensor, error) {
-	out, x, err := zeros[float32](slices.Concat([]int{len(indices)}, d.shape)...)
+	out, x, err := unset[float32](slices.Concat([]int{len(indices)}, d.shape)...)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (d *Images) fractions(indices []int) (*tensor.Tensor, error) {
 
 // classesOf are the classes of the chosen images.
 func (d *Images) classesOf(indices []int) (*tensor.Tensor, error) {
-	out, y, err := zeros[int64](len(indices))
+	out, y, err := unset[int64](len(indices))
 	if err != nil {
 		return nil, err
 	}

@@ -63,9 +63,10 @@ func newRows(rows, length int) (s rowsOfTokens, err error) {
 		tensor **tensor.Tensor
 		values *[]int64
 	}{{&s.X, &s.x}, {&s.Y, &s.y}, {&s.Positions, &s.positions}, {&s.Segments, &s.segments}} {
-		if *t.tensor, *t.values, err = zeros[int64](rows, length); err != nil {
+		if *t.tensor, *t.values, err = unset[int64](rows, length); err != nil {
 			return s, err
 		}
+		clear(*t.values)
 	}
 	for i := range s.y {
 		s.y[i] = seam.IgnoreIndex
@@ -104,7 +105,7 @@ func NextTokens[I Token](documents [][]I, length int) (Sequences, error) {
 
 // Pad makes a tensor [len(rows) length] of rows that are shorter, with fill behind their ends.
 func Pad[T tensor.Elem](rows [][]T, length int, fill T) (*tensor.Tensor, error) {
-	t, v, err := zeros[T](len(rows), length)
+	t, v, err := unset[T](len(rows), length)
 	if err != nil {
 		return nil, err
 	}

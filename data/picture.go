@@ -201,11 +201,11 @@ func PictureBatch(mean, std []float32) func([]Picture) (Batch, error) {
 					"crop them before", p.Name, p.Width, p.Height, width, height)
 			}
 		}
-		batchX, x, err := zeros[float32](len(pictures), len(values), height, width)
+		batchX, x, err := unset[float32](len(pictures), len(values), height, width)
 		if err != nil {
 			return b, err
 		}
-		batchY, y, err := zeros[int64](len(pictures))
+		batchY, y, err := unset[int64](len(pictures))
 		if err != nil {
 			return b, err
 		}

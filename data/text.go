@@ -239,11 +239,11 @@ func checkWindows(part string, n, rows, context int) error {
 
 // windows copies context tokens from the start of each row on, and the token that follows each of them.
 func windows(part []int32, rows, context int, start func(row int) int) (Batch, error) {
-	batchX, x, err := zeros[int64](rows, context)
+	batchX, x, err := unset[int64](rows, context)
 	if err != nil {
 		return Batch{}, err
 	}
-	batchY, y, err := zeros[int64](rows, context)
+	batchY, y, err := unset[int64](rows, context)
 	if err != nil {
 		return Batch{}, err
 	}

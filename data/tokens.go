@@ -184,11 +184,11 @@ func TokenBatch(windows [][]int64) (b Batch, err error) {
 			return b, fmt.Errorf("data: window %d of the batch has %d tokens, the first one %d", i, len(w), context+1)
 		}
 	}
-	batchX, x, err := zeros[int64](len(windows), context)
+	batchX, x, err := unset[int64](len(windows), context)
 	if err != nil {
 		return b, err
 	}
-	batchY, y, err := zeros[int64](len(windows), context)
+	batchY, y, err := unset[int64](len(windows), context)
 	if err != nil {
 		return b, err
 	}

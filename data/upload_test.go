@@ -174,20 +174,22 @@ func TestRecycledBatches(t *testing.T) {
 	}
 }
 
-// Memory that is used again is zero.
-func TestRecycledMemoryIsClear(t *testing.T) {
+// Memory that is used again has nothing of its last batch in the padding.
+func TestRecycledPadding(t *testing.T) {
 	for range 20 {
-		x, v, err := zeros[int64](37, 11)
+		s, err := newRows(37, 11)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range v {
-			if v[i] != 0 {
-				t.Fatalf("element %d is %d", i, v[i])
+		for i := range s.x {
+			if s.x[i] != 0 || s.positions[i] != 0 || s.segments[i] != 0 || s.y[i] != seam.IgnoreIndex {
+				t.Fatalf("element %d is %d, %d, %d, %d", i, s.x[i], s.positions[i], s.segments[i], s.y[i])
 			}
-			v[i] = -1
+			s.x[i], s.y[i], s.positions[i], s.segments[i] = -1, -1, -1, -1
 		}
-		engine.Recycle(x, 0)
+		for _, x := range []*tensor.Tensor{s.X, s.Y, s.Positions, s.Segments} {
+			engine.Recycle(x, 0)
+		}
 	}
 }
 

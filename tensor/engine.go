@@ -54,8 +54,8 @@ func (engine) Raw(t *Tensor) raw { return t.raw() }
 // snapshot after use.
 func (engine) Snapshot(ts []*Tensor) (*snapshot, error) { return newSnapshot(ts) }
 
-// Recyclable makes host data of zeros for a batch. Recycle gives the memory of such data to later ones and ends its
-// life, if it was made since Recyclables had returned so many.
+// Recyclable makes host data for a batch, not set to anything. Recycle gives the memory of such data to later ones and
+// ends its life, if it was made since Recyclables had returned so many.
 func (engine) Recyclable(dt DType, shape ...int) *Tensor { return newRecyclable(dt, shape) }
 func (engine) Recyclables() uint64                       { return recyclables.Load() }
 func (engine) Recycle(t *Tensor, since uint64)           { t.recycle(since) }

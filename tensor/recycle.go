@@ -11,24 +11,22 @@ import (
 // batchEnded is why the tensors of a batch are gone when its loop has asked for the next one.
 const batchEnded = "the turn of its batch"
 
-// Host data of batches that have ended gives its memory to later batches of the same size: the caches still have it,
-// and the allocator of Go need not clear it. data.On tells when a batch ends.
+// Host data of batches that have ended gives its memory to later batches of the same size, which nobody need clear.
+// data.On tells when a batch ends.
 var (
 	recycled    [64]sync.Pool // of *cpu.Mem, by the length of their size in bits
 	recyclables atomic.Uint64 // how many newRecyclable has made
 	underWay    atomic.Int64  // steps under way, on all devices: they may use a batch that has ended
 )
 
-// newRecyclable is host data of zeros whose memory recycle may take.
+// newRecyclable is host data whose memory recycle may take, and whose values may be any.
 func newRecyclable(dt DType, shape []int) *Tensor {
-	n := sizeOf("zeros", shape) * dt.Size()
+	n := sizeOf("batch", shape) * dt.Size()
 	m, _ := recycled[bits.Len(uint(n))].Get().(*cpu.Mem)
 	if m == nil || m.Bytes() != n {
-		m = hostMemory("zeros", n).(*cpu.Mem)
-	} else {
-		clear(m.Data())
+		m = hostMemory("batch", n).(*cpu.Mem)
 	}
-	b := hostBlock(m, "zeros")
+	b := hostBlock(m, "batch")
 	b.number.Store(recyclables.Add(1))
 	return newTensor(b, dt, shape, nil)
 }
