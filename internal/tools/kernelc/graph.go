@@ -12,6 +12,7 @@ type block struct {
 	bytes      int   // that it moves between global memory and registers
 	calls      int   // of subroutines, which compute what is seldom needed, such as quotients near zero
 	work       int   // instructions that compute with elements
+	products   int   // multiply-adds of a warp
 }
 
 // A loop is the blocks that a thread executes again and again; the header is the first of them.
@@ -58,6 +59,7 @@ func newGraph(ops []sassOp) *graph {
 			if ops[k].works() {
 				b.work++
 			}
+			b.products += products(&ops[k])
 		}
 		last := &ops[b.end-1]
 		if last.continues() {
@@ -138,6 +140,36 @@ func (g *graph) once() [][]int {
 		}
 	}
 	return next
+}
+
+// mostProducts are the blocks, in order, of the path with the most multiply-adds; of several that with the fewest
+// instructions. Loops are left after one turn.
+func (g *graph) mostProducts() []int {
+	next := g.once()
+	type sum struct{ products, count, next int }
+	best := make([]*sum, len(g.blocks))
+	var from func(at int) *sum
+	from = func(at int) *sum {
+		if best[at] != nil {
+			return best[at]
+		}
+		best[at] = &sum{next: -1}
+		for _, to := range next[at] {
+			if s := from(to); best[at].next < 0 || cmp.Or(cmp.Compare(s.products, best[at].products),
+				-cmp.Compare(s.count, best[at].count)) > 0 {
+				*best[at] = sum{s.products, s.count, to}
+			}
+		}
+		best[at].products += g.blocks[at].products
+		best[at].count += g.blocks[at].end - g.blocks[at].first
+		return best[at]
+	}
+	from(0)
+	var order []int
+	for at := 0; at >= 0; at = best[at].next {
+		order = append(order, at)
+	}
+	return order
 }
 
 // A way is blocks from one to the end of the kernel.

@@ -59,6 +59,22 @@ func fullPath(ops []sassOp, most int) *path {
 	return best
 }
 
+// productPath is the instructions of one turn of each loop in which a kernel does most of its multiply-adds, without
+// what only some turns do.
+func productPath(ops []sassOp) []*sassOp {
+	g := newGraph(ops)
+	order := g.mostProducts()
+	on, all := make([]bool, len(g.blocks)), make(map[int]bool, len(order))
+	for _, at := range order {
+		on[at], all[at] = true, true
+	}
+	var turn []*sassOp
+	for _, l := range g.steady(on, loop{-1, all}, func(b *block) int { return b.products }) {
+		turn = append(turn, g.among(order, l.body)...)
+	}
+	return turn
+}
+
 // path is a way without its waits.
 func (g *graph) path(w *way) *path {
 	p := &path{code: w.count}
@@ -72,7 +88,7 @@ func (g *graph) path(w *way) *path {
 	var widths []int
 	stores := map[int]int{} // bytes, by width
 	off := g.off(order)
-	for _, l := range g.steady(on, loop{-1, all}) {
+	for _, l := range g.steady(on, loop{-1, all}, func(b *block) int { return b.bytes }) {
 		ops := g.among(order, l.body)
 		p.instructions += len(ops)
 		ops = slices.DeleteFunc(ops, func(o *sassOp) bool { return off[o] })
@@ -112,38 +128,38 @@ func (g *graph) among(order []int, body map[int]bool) []*sassOp {
 	return ops
 }
 
-// steady are the parts of a path in which a thread spends its time. Inside a part these are the outermost loops, if
-// one turn of each moves at least an eighth of its bytes. A loop that moves a quarter of what another one does, or
-// less, is for the few elements that remain.
-func (g *graph) steady(on []bool, part loop) []loop {
-	bytes := func(l loop) (sum int) {
+// steady are the parts of a path in which a thread does its work, of which blocks have so much. Inside a part these are
+// the outermost loops, if one turn of each does at least an eighth of its work. A loop that does a quarter of what
+// another one does, or less, is for the few elements that remain.
+func (g *graph) steady(on []bool, part loop, work func(*block) int) []loop {
+	of := func(l loop) (sum int) {
 		for at := range l.body {
 			if on[at] {
-				sum += g.blocks[at].bytes
+				sum += work(&g.blocks[at])
 			}
 		}
 		return sum
 	}
 	var loops []loop
-	sum, widest := 0, 0
+	sum, most := 0, 0
 	covered := map[int]bool{}
 	for _, l := range slices.Backward(g.loops) {
-		if !on[l.header] || l.header == part.header || !part.body[l.header] || covered[l.header] || bytes(l) == 0 {
+		if !on[l.header] || l.header == part.header || !part.body[l.header] || covered[l.header] || of(l) == 0 {
 			continue
 		}
 		loops = append(loops, l)
 		for at := range l.body {
 			covered[at] = true
 		}
-		sum, widest = sum+bytes(l), max(widest, bytes(l))
+		sum, most = sum+of(l), max(most, of(l))
 	}
-	if 8*sum < bytes(part) || len(loops) == 0 {
+	if 8*sum < of(part) || len(loops) == 0 {
 		return []loop{part}
 	}
 	var parts []loop
 	for _, l := range slices.Backward(loops) {
-		if 4*bytes(l) > widest {
-			parts = append(parts, g.steady(on, l)...)
+		if 4*of(l) > most {
+			parts = append(parts, g.steady(on, l, work)...)
 		}
 	}
 	return parts

@@ -17,11 +17,15 @@ type machine struct {
 	clock     float64 // Hz
 	bandwidth float64 // bytes per second of a large copy, read and written
 	latency   float64 // clocks from a load of global memory to its result, while the memory is busy
+
+	// Multiply-adds a clock of one of the four parts of a multiprocessor: of float32, of halves on tensor cores, and of
+	// these what mma.sync reaches.
+	float32s, halves, reached float64
 }
 
 var machines = map[string]*machine{
-	"sm_80": {108, 1.41e9, 1.75e12, 600}, // A100
-	"sm_90": {132, 1.98e9, 4.3e12, 600},  // H200
+	"sm_80": {108, 1.41e9, 1.75e12, 600, 16, 256, 256},       // A100
+	"sm_90": {132, 1.98e9, 4.3e12, 600, 32, 512, 0.63 * 512}, // H200
 }
 
 const (
@@ -36,8 +40,7 @@ const (
 //	issue    warps * instructions / (schedulers * issued)
 //	latency  waits * latency + instructions
 //
-// with the bytes of a warp, and the instructions and waits of a thread. The longest decides, and one that is almost as
-// long costs some more: the time is (memory^4 + issue^4 + latency^4)^(1/4). What comes from a cache counts as memory's.
+// with the bytes of a warp, and the instructions and waits of a thread. What comes from a cache counts as memory's.
 func (m *machine) share(p *path, warps int) float64 {
 	if p == nil || warps == 0 {
 		return 0
@@ -45,7 +48,39 @@ func (m *machine) share(p *path, warps int) float64 {
 	memory := float64(warps*warpSize*(p.loaded+p.stored)) * float64(m.sms) * m.clock / m.bandwidth
 	issue := float64(warps*p.instructions) / (schedulers * issued)
 	latency := p.waits*m.latency + float64(p.instructions)
-	return memory / math.Sqrt(math.Hypot(memory*memory, math.Hypot(issue*issue, latency*latency)))
+	return memory / fourth(memory, issue, latency)
+}
+
+// peak predicts the share of the peak of multiply-adds at which a warp does a turn of its loops. Three units take time:
+// those that do the multiply-adds, that which does MUFU, for 4 threads a clock, and the scheduler. Shared memory and
+// waits do not: tiles are requested a turn ahead, and the emulator counts bank conflicts.
+func (m *machine) peak(turn []*sassOp) float64 {
+	var best, adds, special float64
+	for _, o := range turn {
+		n := float64(products(o))
+		switch {
+		case o.is("FFMA"):
+			best, adds = best+n/m.float32s, adds+n/m.float32s
+		case n > 0:
+			best, adds = best+n/m.halves, adds+n/m.reached
+		case o.is("MUFU"):
+			special += warpSize / 4
+		}
+	}
+	if best == 0 {
+		return 0
+	}
+	return best / fourth(adds, special, float64(len(turn))/issued)
+}
+
+// fourth is the time that several take which go on at once: the longest decides, and one that is almost as long costs
+// some more.
+func fourth(times ...float64) float64 {
+	sum := 0.0
+	for _, t := range times {
+		sum += t * t * t * t
+	}
+	return math.Sqrt(math.Sqrt(sum))
 }
 
 // A prediction is a line of predictions.txt: what is expected of an operation, by the kernel that does its work.
@@ -55,6 +90,7 @@ type prediction struct {
 	expect float64            // the share on sm_90, which gpucheck shows beside what it measures; 0 is none
 	bytes  int                // the path moves this many at most; 0 is any number
 	least  map[string]float64 // share of a copy's bandwidth, by target
+	ofPeak bool               // it is one of the peak of multiply-adds instead
 
 	// Of an operation that does not fill a GPU, or that is several kernels:
 	blocks, launches int
@@ -78,8 +114,9 @@ func (p *project) readPredictions() ([]*prediction, error) {
 //
 //	norm_bf16 bytes=160 sm_90=0.88 sm_80=0.85 : layer norm, bfloat16, rows of 1024
 //
-// Behind another " : " are lines of gpucheck that have the share expect=0.97 as their prediction; it is what is found.
-// Lines with the same operation one below the other add up. A # begins a comment.
+// With sm_90.peak=0.6 the share is one of the peak of multiply-adds. Behind another " : " are lines of gpucheck that
+// have the share expect=0.97 as their prediction; it is what is found. Lines with the same operation one below the
+// other add up. A # begins a comment.
 func parsePredictions(text string) ([]*prediction, error) {
 	var all []*prediction
 	for line := range strings.Lines(text) {
@@ -122,6 +159,7 @@ func (e *prediction) set(key string, n float64) bool {
 	case "us":
 		e.most = n
 	default:
+		key, e.ofPeak = strings.CutSuffix(key, ".peak")
 		if machines[key] == nil {
 			return false
 		}
@@ -133,6 +171,11 @@ func (e *prediction) set(key string, n float64) bool {
 // predict fills in what is found of a line, whose kernel r is, and holds it against the limits.
 func (g *gates) predict(e *prediction, r *row, ops []sassOp) {
 	m, p := machines[r.target], r.path
+	if e.ofPeak {
+		e.share[r.target] = m.peak(productPath(ops))
+		g.promised(e, r.target, "the peak of multiply-adds")
+		return
+	}
 	if e.bytes > 0 {
 		p = fullPath(ops, e.bytes)
 	}
@@ -146,10 +189,7 @@ func (g *gates) predict(e *prediction, r *row, ops []sassOp) {
 		share *= float64(e.blocks) / float64(m.sms)
 	}
 	e.share[r.target] = share
-	if share < e.least[r.target] {
-		g.fail("share", e.kernel, r.target, "%s: %.2f of a copy's bandwidth is predicted, limit %.2f", e.what, share,
-			e.least[r.target])
-	}
+	g.promised(e, r.target, "a copy's bandwidth")
 	if r.target == "sm_90" && e.expect > 0 && math.Abs(share-e.expect) > 0.01 {
 		g.fail("share", e.kernel, r.target, "%s: %.2f of a copy's bandwidth is predicted, predictions.txt expects %.2f",
 			e.what, share, e.expect)
@@ -158,6 +198,14 @@ func (g *gates) predict(e *prediction, r *row, ops []sassOp) {
 		return
 	}
 	e.time[r.target] = 1e6 * (e.moved/(share*m.bandwidth) + float64(e.launches)*betweenKernels)
+}
+
+// promised: the share of a line on a target, of what.
+func (g *gates) promised(e *prediction, target, of string) {
+	if e.share[target] < e.least[target] {
+		g.fail("share", e.kernel, target, "%s: %.2f of %s is predicted, limit %.2f", e.what, e.share[target], of,
+			e.least[target])
+	}
 }
 
 // end is when the kernels of a line are done, in microseconds from the start of the operation on a target; not if some

@@ -30,6 +30,34 @@ func TestShare(t *testing.T) {
 	}
 }
 
+// Turns of loops of products, computed by hand, in clocks: on an H200 FFMA takes 1 and HMMA.16816 4, really 6.35, on an
+// A100 2 and 8; MUFU takes 8, any instruction 4/3 of the scheduler.
+func TestPeak(t *testing.T) {
+	loop := func(body string) string { return "1:\n" + body + "\n@P1 BRA 1\nEXIT" }
+	for _, c := range []struct {
+		what, code string
+		h200, a100 float64
+	}{
+		{"tensor cores", loop("HMMA.16816.F32.BF16 R0, R4, R6, R0\nHMMA.1688.F32 R0, R4, R6, R0"), 0.625, 0.997},
+		// A mask that only some turns have is left out: LDS, HMMA and two branches.
+		{"a mask", loop("LDS R4, [R8]\nHMMA.16816.F32 R0, R4, R6, R0\n@P0 BRA 2\nFMUL R9, R9, R9\n2:"), 0.570,
+			0.956},
+		{"float32", loop("FFMA R0, R4, R6, R0\nFFMA R1, R4, R7, R1\nFFMA R2, R5, R6, R2"), 0.549, 0.886},
+		{"exponentials", loop("FFMA R0, R4, R6, R0\nMUFU.EX2 R4, R4"), 0.123, 0.246},
+		// Of two loops that with more products, without the code before it.
+		{"two loops", "MOV R1, R2\nMOV R1, R2\n3:\nFFMA R0, R4, R6, R0\nMUFU.EX2 R4, R4\n@P2 BRA 3\n" + loop(
+			strings.Repeat("FFMA R0, R4, R6, R0\n", 5)), 0.603, 0.918},
+		{"no products", loop("FADD R0, R4, R6"), 0, 0},
+	} {
+		turn := productPath(sassOf(c.code))
+		for target, want := range map[string]float64{"sm_90": c.h200, "sm_80": c.a100} {
+			if got := machines[target].peak(turn); math.Abs(got-want) > 0.0015 {
+				t.Errorf("%s on %s: %.4f, want %.3f", c.what, target, got, want)
+			}
+		}
+	}
+}
+
 // slow is a copy of a row, four elements a thread, in which each load waits for the one before; fast requests all of
 // them first.
 const (
@@ -61,6 +89,8 @@ func TestPredictions(t *testing.T) {
 			"share: copy_bf16 (sm_90): a copy: 6.7 us are predicted, limit 3.0"},
 		{fast, "copy_bf16 bytes=63 sm_90=0.1 : half of it", 32,
 			"share: copy_bf16 (sm_90): half of it: 0.00 of a copy's bandwidth is predicted, limit 0.10"},
+		{fast, "copy_bf16 sm_90.peak=0.5 : a copy", 32,
+			"share: copy_bf16 (sm_90): a copy: 0.00 of the peak of multiply-adds is predicted, limit 0.50"},
 		{fast, "copy_bf16 moved=4e6 launches=1 : two\ncopy_bf16 moved=4e6 launches=1 us=3 : one", 32, ""},
 		{fast, "copy_bf16 moved=4e6 launches=1 : two\ncopy_bf16 moved=4e6 launches=1 us=3 : two", 32,
 			"share: copy_bf16 (sm_90): two: 3.3 us are predicted, limit 3.0"},

@@ -120,3 +120,16 @@ func (o *sassOp) works() bool {
 }
 
 var floating = regexp.MustCompile(`^(F|D|H)(ADD|MUL|FMA|MNMX|SETP|SET|SEL)2?(\.|$)`)
+
+// products is how many multiply-adds an instruction does for a warp.
+func products(o *sassOp) int {
+	switch {
+	case o.is("FFMA"):
+		return warpSize
+	case strings.HasPrefix(o.name, "HMMA.16816."):
+		return 16 * 8 * 16
+	case strings.HasPrefix(o.name, "HMMA.1688."):
+		return 16 * 8 * 8
+	}
+	return 0
+}
