@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"unsafe"
+
 	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
@@ -104,6 +106,16 @@ func RMSNormGrad(l *kernels.Launch) {
 // normGroup is the most elements of partial sums at a time, so that the L2 cache holds them.
 const normGroup = 1 << 16
 
+// cacheLine is the elements of a cache line.
+const cacheLine = 16
+
+// pastCaches is from how many elements on a result is stored past the caches, since most third caches are smaller: its
+// lines need not be read first. Tests lower it.
+var pastCaches = 1 << 23
+
+// onLine tells whether x begins with a cache line.
+func onLine(x []float32) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(x)))%(4*cacheLine) == 0 }
+
 // A normGradient is one op call of the gradient of a norm. It reads the rows once: while a row and its partial sum are
 // in the L1 cache, it computes dx and adds to the partial sum. Threads have different partial sums.
 type normGradient struct {
@@ -153,14 +165,22 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 // blocks computes the rows of blocks [from, to) of dx, and the sums of these blocks for weight and bias.
 func (n *normGradient) blocks(out, partials []float32, from, to int) {
 	rows := n.x.Results()
+	pairs := n.dx != nil && n.weight != nil && n.scale && n.bias && n.g.packed() && n.x.packed()
+	past := pairs && len(n.dx) >= pastCaches && n.size%cacheLine == 0 && onLine(n.dx)
 	par.For(columnPartials*(to-from), 1+rowGrain/(1+n.size*partialRows), func(lo, hi int) {
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)
 		for j := lo; j < hi; j++ {
 			partial := partials[j*n.wide : (j+1)*n.wide]
 			vec.Fill(partial, 0)
-			first := from*columnBlock + j*partialRows
-			for r := first; r < min(first+partialRows, rows); r++ {
+			r := from*columnBlock + j*partialRows
+			end := min(r+partialRows, rows)
+			if pairs {
+				for ; r+2 <= end; r += 2 {
+					n.pair(partial, r, past)
+				}
+			}
+			for ; r < end; r++ {
 				n.row(partial, *buf, r)
 			}
 		}
@@ -191,6 +211,22 @@ func (n *normGradient) row(partial, buf []float32, r int) {
 	case n.bias:
 		sumFold.into(partial, partial, g, nil)
 	}
+}
+
+// pair computes rows r and r+1 of dx and adds to their partial sum, which is read and written once for both. It serves
+// where everything is wanted of a norm with weight and bias.
+func (n *normGradient) pair(partial []float32, r int, past bool) {
+	g, x, dx := n.gs[r*n.size:(r+2)*n.size], n.xs[r*n.size:(r+2)*n.size], n.dx[r*n.size:(r+2)*n.size]
+	g0, x0, g1, x1 := g[:n.size], x[:n.size], g[n.size:], x[n.size:]
+	c0, rstd0, c1, rstd1 := n.center(r), n.rstd.at(r), n.center(r+1), n.rstd.at(r+1)
+	sum0, product0 := vec.NormWeightGradSums(g0, x0, n.weight, c0, rstd0)
+	sum1, product1 := vec.NormWeightGradSums(g1, x1, n.weight, c1, rstd1)
+	add, count := vec.NormWeightGradAdd, float32(n.size)
+	if past {
+		add = vec.NormWeightGradAddPast
+	}
+	add(dx[:n.size], dx[n.size:], partial[:n.size], partial[n.size:], g0, x0, g1, x1, n.weight,
+		c0, rstd0, sum0/count, product0/count, c1, rstd1, sum1/count, product1/count)
 }
 
 // center is the mean of row r.

@@ -43,7 +43,7 @@ func TestBatchNorm(t *testing.T) {
 			dbias[k] = canonical(gc)
 			dweight[k] = canonical(zipped(gc, xc, func(g, v float32) float32 { return g * (v - mean) })) * rstd
 			share := float32(1 / float64(len(xc)))
-			shift, slope := dbias[k]*share, dweight[k]*rstd*share
+			shift, slope := float32(dbias[k]*share), dweight[k]*rstd*share
 			dx[k] = zipped(gc, xc, func(g, v float32) float32 {
 				return ((g - shift) - float32((v-mean)*slope)) * scale
 			})

@@ -143,6 +143,7 @@ type emitter struct {
 
 	inType, outType elem
 	interleaved     bool
+	past            int // first outputs that are stored past the caches
 	unit            int // what an element adds to index
 
 	inputs   []reg.Register // input pointers
@@ -283,6 +284,8 @@ func (e *emitter) store(k, j int, from, spare place) {
 		e.call("VCVTPS2PH", operand.U8(0), r, m) // 0: ties to even
 	case e.outType == brain:
 		e.storeUpper(n, m)
+	case k < e.past && !e.masked:
+		e.call("VMOVNTPS", r, m)
 	case !e.masked:
 		e.call("VMOVUPS", r, m)
 	case e.t == avx512:

@@ -18,6 +18,7 @@ type kernel struct {
 	name     string // unexported Go name
 	instr    string // the instruction it is, if any
 	piece    *piece // what is different in a kernel that takes whole vectors only
+	past     int    // of its first outputs, which are aligned, whole vectors are stored past the caches
 	rows     bool   // it runs on many rows, each with its own scalars and results
 	doc      string // what it does, after its name
 	outs     []string
@@ -48,6 +49,13 @@ const (
 func (t elem) size() int { return []int{4, 2, 2, 1}[t] }
 
 func (t elem) goName() string { return []string{"float32", "uint16", "uint16", "uint8"}[t] }
+
+// vectors are the names of its outputs and inputs, once each: an input may be an output, too.
+func (k *kernel) vectors() []string {
+	return append(slices.Clone(k.outs), slices.DeleteFunc(slices.Clone(k.ins), k.isOutput)...)
+}
+
+func (k *kernel) isOutput(name string) bool { return slices.Contains(k.outs, name) }
 
 // types are those of the inputs and of the outputs in memory.
 func (k *kernel) types() (in, out elem) {
@@ -258,7 +266,8 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 	c.Pragma("noescape")
 
 	e := &emitter{c: c, t: t, s: s, pool: pool, group: p.group, regs: p.alloc.regs, masks: p.alloc.kpeak,
-		spills: p.alloc.slots, uniforms: scalars, index: index, tail: masks, interleaved: k.interleaved()}
+		spills: p.alloc.slots, uniforms: scalars, index: index, tail: masks, interleaved: k.interleaved(),
+		past: k.past}
 	e.inType, e.outType = k.types()
 	e.unit = min(e.inType.size(), e.outType.size())
 	k.params(e)
@@ -323,7 +332,11 @@ func (k *kernel) params(e *emitter) {
 		e.outputs = append(e.outputs, ptr(s))
 	}
 	for _, s := range k.ins {
-		e.inputs = append(e.inputs, ptr(s))
+		if at := slices.Index(k.outs, s); at >= 0 {
+			e.inputs = append(e.inputs, e.outputs[at])
+		} else {
+			e.inputs = append(e.inputs, ptr(s))
+		}
 	}
 	if len(k.uniforms) > 0 {
 		c.Load(c.Param("u"), scalars)
@@ -351,6 +364,9 @@ func (k *kernel) finish(e *emitter) {
 		c.ADDQ(operand.U32(4*len(k.results)), rowOut)
 		c.DECQ(rowsLeft)
 		c.JNZ(operand.LabelRef("row"))
+	}
+	if k.past > 0 {
+		c.SFENCE()
 	}
 	c.VZEROUPPER()
 	c.RET()

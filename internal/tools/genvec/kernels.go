@@ -59,7 +59,7 @@ func named(name, outs, ins, scalars, results, src, doc string) *kernel {
 }
 
 // namedKernels is the table of the named kernels. A new one is one line: its name,
-// outputs, inputs, scalars, results, expression and documentation.
+// outputs, inputs (one with the name of an output is overwritten), scalars, results, expression and documentation.
 func namedKernels() []*kernel {
 	return []*kernel{
 		named("fill", "dst", "", "v", "", "v", "sets every element of dst to v."),
@@ -116,7 +116,19 @@ func namedKernels() []*kernel {
 			"computes dst = acc + g*h with h = (x - c)*r."),
 		named("addNormProducts", "dst sum", "acc accsum g x", "c r", "", "acc + g*((x - c)*r); accsum + g",
 			"computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g."),
+		normWeightGradAdd("normWeightGradAdd", 0, ""),
+		normWeightGradAdd("normWeightGradAddPast", 2, "; stores both dst, aligned to 64 bytes, past the caches"),
 	}
+}
+
+// normWeightGradAdd is normWeightGrad of two rows, with the sums of addNormProducts in place.
+func normWeightGradAdd(name string, past int, doc string) *kernel {
+	k := named(name, "dst0 dst1 sum0 sum1", "g0 x0 g1 x1 w sum0 sum1", "c0 r0 p0 q0 c1 r1 p1 q1", "",
+		"h0 = (x0 - c0)*r0; h1 = (x1 - c1)*r1; ((g0*w - p0) - h0*q0)*r0; ((g1*w - p1) - h1*q1)*r1; "+
+			"sum0 + g0*h0 + g1*h1; sum1 + g0 + g1",
+		"computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1"+doc+".")
+	k.past = past
+	return k
 }
 
 // overRows are the named kernels that are made for many rows, too: for short ones, where

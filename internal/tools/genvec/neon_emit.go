@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/weft-ml/weft/internal/tools/neon"
 	"github.com/weft-ml/weft/kernels/expr/lane"
@@ -56,7 +57,7 @@ func pointer(n int) string { return fmt.Sprintf("R%d", n) }
 
 // output and input are the pointers of a kernel.
 func (e *neonEmitter) output(k int) string { return pointer(k) }
-func (e *neonEmitter) input(k int) string  { return pointer(len(e.k.outs) + k) }
+func (e *neonEmitter) input(k int) string  { return pointer(slices.Index(e.k.vectors(), e.k.ins[k])) }
 
 // vec is the vector register of a place.
 func (e *neonEmitter) vec(p place, j int) int {

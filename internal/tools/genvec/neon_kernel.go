@@ -63,7 +63,7 @@ func (e *neonEmitter) params() {
 	if !k.direct() {
 		e.Ins("MOVD %s, %s", e.Argument("p"), neonScratch)
 	}
-	for i, name := range append(append([]string{}, k.outs...), k.ins...) {
+	for i, name := range k.vectors() {
 		r := pointer(i)
 		if len(k.results) > 0 {
 			r = neonBases[i]
@@ -117,7 +117,10 @@ func (e *neonEmitter) advance(elements int) {
 		}
 		e.Ins("ADD $%d, %s", size*elements, e.output(i))
 	}
-	for i := range e.k.ins {
+	for i, name := range e.k.ins {
+		if e.k.isOutput(name) {
+			continue
+		}
 		e.Ins("ADD $%d, %s", e.inType.size()*elements, e.input(i))
 	}
 }

@@ -173,7 +173,7 @@ func tableName(t lane.Table) string {
 // portable writes the plain Go twin of the kernel.
 func (k *kernel) portable(b *strings.Builder) {
 	var params []string
-	slicesOf := slices.Concat(k.outs, k.ins)
+	slicesOf := k.vectors()
 	if len(slicesOf) > 0 {
 		params = append(params, strings.Join(slicesOf, ", ")+" []float32")
 	}

@@ -79,7 +79,7 @@ func (k *kernel) rowsWrapper(b *strings.Builder, tiers []string) {
 // wrapper writes the exported function of a named kernel, which checks lengths and
 // goes to the tier in use.
 func (k *kernel) wrapper(b *strings.Builder, tiers []string) {
-	vecs := slices.Concat(k.outs, k.ins)
+	vecs := k.vectors()
 	params := strings.Join(vecs, ", ") + " []float32"
 	if len(k.uniforms) > 0 {
 		params += ", " + strings.Join(k.uniforms, ", ") + " float32"

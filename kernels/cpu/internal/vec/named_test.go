@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
@@ -230,7 +231,7 @@ var namedKernels = []named{
 func TestNamed(t *testing.T) {
 	tiers(t, func(t *testing.T) {
 		s := newScalar()
-		for _, k := range namedKernels {
+		for _, k := range append(gradientsOfPairs(), namedKernels...) {
 			t.Run(k.name, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(5, 6))
 				for n := range 200 {
@@ -242,6 +243,40 @@ func TestNamed(t *testing.T) {
 			})
 		}
 	})
+}
+
+// gradientsOfPairs are the kernels of two rows, with one output at a time. Their rows are aligned.
+func gradientsOfPairs() (all []named) {
+	for name, kernel := range map[string]func(d0, d1, s0, s1, g0, x0, g1, x1, w []float32,
+		c0, r0, p0, q0, c1, r1, p1, q1 float32){
+		"NormWeightGradAdd": NormWeightGradAdd, "NormWeightGradAddPast": NormWeightGradAddPast,
+	} {
+		for k := range 4 {
+			all = append(all, mapped(name, 7, 8, func(d []float32, x [][]float32, u []float32) {
+				out := [][]float32{aligned(d), aligned(d), aligned(x[5]), aligned(x[6])}
+				kernel(out[0], out[1], out[2], out[3], x[0], x[1], x[2], x[3], x[4],
+					u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7])
+				copy(d, out[k])
+			}, func(_ *scalar, x, u []float32) float32 {
+				h0, h1 := float32((x[1]-u[0])*u[1]), float32((x[3]-u[4])*u[5])
+				return list(
+					(float32(float32(x[0]*x[4])-u[2])-float32(h0*u[3]))*u[1],
+					(float32(float32(x[2]*x[4])-u[6])-float32(h1*u[7]))*u[5],
+					x[5]+float32(x[0]*h0)+float32(x[2]*h1),
+					x[6]+x[0]+x[2])[k]
+			}))
+		}
+	}
+	return all
+}
+
+// aligned is a copy of x that begins with a cache line.
+func aligned(x []float32) []float32 {
+	all := make([]float32, len(x)+16)
+	for uintptr(unsafe.Pointer(unsafe.SliceData(all)))%64 != 0 {
+		all = all[1:]
+	}
+	return append(all[:0], x...)
 }
 
 // values returns n operands: of all kinds if wild, else such that sums are finite and

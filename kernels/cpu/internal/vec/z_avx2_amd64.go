@@ -319,6 +319,16 @@ func addNormProductAVX2(p **float32, u *float32, n int)
 //go:noescape
 func addNormProductsAVX2(p **float32, u *float32, n int)
 
+// normWeightGradAddAVX2 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1.
+//
+//go:noescape
+func normWeightGradAddAVX2(p **float32, u *float32, n int)
+
+// normWeightGradAddPastAVX2 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+//
+//go:noescape
+func normWeightGradAddPastAVX2(p **float32, u *float32, n int)
+
 // sigmoidGradXAVX2 computes grad * (out * (1 - out))
 //
 //go:noescape

@@ -455,6 +455,22 @@ func AddNormProducts(dst, sum, acc, accsum, g, x []float32, c, r float32) {
 	addNormProductsPortable(dst, sum, acc, accsum, g, x, c, r)
 }
 
+// NormWeightGradAdd computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1.
+func NormWeightGradAdd(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
+	if len(dst1) != len(dst0) || len(sum0) != len(dst0) || len(sum1) != len(dst0) || len(g0) != len(dst0) || len(x0) != len(dst0) || len(g1) != len(dst0) || len(x1) != len(dst0) || len(w) != len(dst0) {
+		sameLength("NormWeightGradAdd", len(dst0), len(dst1), len(sum0), len(sum1), len(g0), len(x0), len(g1), len(x1), len(w))
+	}
+	normWeightGradAddPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
+}
+
+// NormWeightGradAddPast computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+func NormWeightGradAddPast(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
+	if len(dst1) != len(dst0) || len(sum0) != len(dst0) || len(sum1) != len(dst0) || len(g0) != len(dst0) || len(x0) != len(dst0) || len(g1) != len(dst0) || len(x1) != len(dst0) || len(w) != len(dst0) {
+		sameLength("NormWeightGradAddPast", len(dst0), len(dst1), len(sum0), len(sum1), len(g0), len(x0), len(g1), len(x1), len(w))
+	}
+	normWeightGradAddPastPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
+}
+
 // ScaleRows runs [Scale] on each row of n elements, row i with a[i].
 func ScaleRows(dst, x, a []float32, n int) {
 	rows := len(a)

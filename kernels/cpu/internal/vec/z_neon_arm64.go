@@ -319,6 +319,16 @@ func addNormProductNEON(p **float32, u *float32, n int)
 //go:noescape
 func addNormProductsNEON(p **float32, u *float32, n int)
 
+// normWeightGradAddNEON computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1.
+//
+//go:noescape
+func normWeightGradAddNEON(p **float32, u *float32, n int)
+
+// normWeightGradAddPastNEON computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+//
+//go:noescape
+func normWeightGradAddPastNEON(p **float32, u *float32, n int)
+
 // sigmoidGradXNEON computes grad * (out * (1 - out))
 //
 //go:noescape

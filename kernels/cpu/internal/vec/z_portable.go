@@ -2428,6 +2428,96 @@ func addNormProductsPortable(dst, sum, acc, accsum, g, x []float32, c, r float32
 	}
 }
 
+// normWeightGradAddPortable computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1.
+func normWeightGradAddPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
+	dst1 = dst1[:len(dst0)]
+	sum0 = sum0[:len(dst0)]
+	sum1 = sum1[:len(dst0)]
+	g0 = g0[:len(dst0)]
+	x0 = x0[:len(dst0)]
+	g1 = g1[:len(dst0)]
+	x1 = x1[:len(dst0)]
+	w = w[:len(dst0)]
+	for i := range dst0 {
+		v0 := g0[i]
+		v1 := x0[i]
+		v2 := g1[i]
+		v3 := x1[i]
+		v4 := w[i]
+		v5 := sum0[i]
+		v6 := sum1[i]
+		v15 := float32(v0 * v4)
+		v16 := v15 - p0
+		v17 := v1 - c0
+		v18 := float32(v17 * r0)
+		v19 := float32(v18 * q0)
+		v20 := v16 - v19
+		v21 := float32(v20 * r0)
+		v22 := float32(v2 * v4)
+		v23 := v22 - p1
+		v24 := v3 - c1
+		v25 := float32(v24 * r1)
+		v26 := float32(v25 * q1)
+		v27 := v23 - v26
+		v28 := float32(v27 * r1)
+		v29 := float32(v0 * v18)
+		v30 := v5 + v29
+		v31 := float32(v2 * v25)
+		v32 := v30 + v31
+		v33 := v6 + v0
+		v34 := v33 + v2
+		dst0[i] = v21
+		dst1[i] = v28
+		sum0[i] = v32
+		sum1[i] = v34
+	}
+}
+
+// normWeightGradAddPastPortable computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+func normWeightGradAddPastPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
+	dst1 = dst1[:len(dst0)]
+	sum0 = sum0[:len(dst0)]
+	sum1 = sum1[:len(dst0)]
+	g0 = g0[:len(dst0)]
+	x0 = x0[:len(dst0)]
+	g1 = g1[:len(dst0)]
+	x1 = x1[:len(dst0)]
+	w = w[:len(dst0)]
+	for i := range dst0 {
+		v0 := g0[i]
+		v1 := x0[i]
+		v2 := g1[i]
+		v3 := x1[i]
+		v4 := w[i]
+		v5 := sum0[i]
+		v6 := sum1[i]
+		v15 := float32(v0 * v4)
+		v16 := v15 - p0
+		v17 := v1 - c0
+		v18 := float32(v17 * r0)
+		v19 := float32(v18 * q0)
+		v20 := v16 - v19
+		v21 := float32(v20 * r0)
+		v22 := float32(v2 * v4)
+		v23 := v22 - p1
+		v24 := v3 - c1
+		v25 := float32(v24 * r1)
+		v26 := float32(v25 * q1)
+		v27 := v23 - v26
+		v28 := float32(v27 * r1)
+		v29 := float32(v0 * v18)
+		v30 := v5 + v29
+		v31 := float32(v2 * v25)
+		v32 := v30 + v31
+		v33 := v6 + v0
+		v34 := v33 + v2
+		dst0[i] = v21
+		dst1[i] = v28
+		sum0[i] = v32
+		sum1[i] = v34
+	}
+}
+
 // sigmoidGradXPortable computes grad * (out * (1 - out))
 func sigmoidGradXPortable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
