@@ -15,27 +15,28 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
-	"github.com/weft-ml/weft/internal/testing/fakecuda"
+	"github.com/weft-ml/weft/internal/testing/emu"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cuda"
-	"github.com/weft-ml/weft/kernels/cuda/driver"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/optim"
 	"github.com/weft-ml/weft/tensor"
 )
 
-// onFakeGPU runs a test in a process of its own, which looks for the driver anew, with settings of the fake driver. It
-// returns true in that process, where the caller then tests.
-func onFakeGPU(t *testing.T, settings string) bool {
+// onBareGPU runs a test in a process of its own, which looks for the driver anew, with settings of the bare emulator.
+// It returns true in that process, where the caller then tests.
+func onBareGPU(t *testing.T, settings string) bool {
 	t.Helper()
 	if childOf(t) {
 		return true
 	}
-	path, err := fakecuda.Build(t.TempDir(), driver.Headers)
-	if err != nil {
+	path, err := emu.Build(emu.Bare)
+	if errors.Is(err, emu.ErrNoCompiler) {
+		t.Skip(err)
+	} else if err != nil {
 		t.Fatal(err)
 	}
-	inChild(t, "WEFT_CUDA_DRIVER="+path, "FAKE_CUDA="+settings)
+	inChild(t, "WEFT_CUDA_DRIVER="+path, "WEFT_EMU="+settings)
 	return false
 }
 
@@ -53,7 +54,7 @@ func inChild(t *testing.T, env ...string) {
 	}
 }
 
-// openGPU opens the fake GPU for a test.
+// openGPU opens the emulated GPU for a test.
 func openGPU(t *testing.T) *tensor.Device {
 	t.Helper()
 	dev, err := tensor.Open("cuda", tensor.Seed(1))
@@ -106,7 +107,7 @@ func TestAutoWithoutDriver(t *testing.T) {
 
 // Host data reach the GPU, whatever their layout, and come back.
 func TestHostDataOnGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	dev := openGPU(t)
@@ -149,7 +150,7 @@ func TestHostDataOnGPU(t *testing.T) {
 
 // The copy of host data serves the whole step, also where it was made in a region that has ended.
 func TestUploadOutlivesRegion(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	dev := openGPU(t)
@@ -166,7 +167,7 @@ func TestUploadOutlivesRegion(t *testing.T) {
 
 // A tensor kept on a GPU is read outside steps as it is inside, also through views and conversions.
 func TestKeptOnGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	dev := openGPU(t)
@@ -192,7 +193,7 @@ func TestKeptOnGPU(t *testing.T) {
 
 // A model's first values are the same on every device.
 func TestParametersOnGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	values := func(dev *tensor.Device) []float32 {
@@ -217,7 +218,7 @@ func TestParametersOnGPU(t *testing.T) {
 
 // A parameter made from host data can be read in a step on a GPU; updating it there is refused.
 func TestHostParameterOnGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	dev := openGPU(t)
@@ -236,7 +237,7 @@ func TestHostParameterOnGPU(t *testing.T) {
 }
 
 func TestNoKernelOnGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	dev := openGPU(t)
@@ -248,13 +249,13 @@ func TestNoKernelOnGPU(t *testing.T) {
 	})
 	var e *tensor.Error
 	if !errors.As(err, &e) || e.Kind != tensor.ErrDevice || !strings.HasPrefix(e.Site, "cuda_test.go:") ||
-		!strings.Contains(e.Msg, "device cuda:0 (Fake GPU) has no kernel for this operation on float32") {
+		!strings.Contains(e.Msg, "device cuda:0 (Weft emulator 9.0) has no kernel for this operation on float32") {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestGPUOutOfMemory(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1,memory=8000000") {
+	if !onBareGPU(t, "leaks=1,memory=8000000") {
 		return
 	}
 	dev := openGPU(t)
@@ -272,7 +273,7 @@ func TestGPUOutOfMemory(t *testing.T) {
 
 // After a fault every step fails, and says that it was a fault and not, say, lack of memory.
 func TestGPUFault(t *testing.T) {
-	if !onFakeGPU(t, "fail=cuEventSynchronize:2:700") {
+	if !onBareGPU(t, "fail=cuEventSynchronize:2:700") {
 		return
 	}
 	dev := openGPU(t)
@@ -300,7 +301,7 @@ func TestGPUFault(t *testing.T) {
 
 // A device that all users have closed is opened again; its memory was freed.
 func TestReopenGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	touch := func(s *tensor.Scope) error {
@@ -334,7 +335,7 @@ func TestReopenGPU(t *testing.T) {
 
 // Fetch does not wait; the elements arrive while the host polls.
 func TestFetch(t *testing.T) {
-	if !onFakeGPU(t, "") {
+	if !onBareGPU(t, "") {
 		return
 	}
 	dev := openGPU(t)
@@ -362,7 +363,7 @@ func TestFetch(t *testing.T) {
 
 // A read waits for the elements it wants, and not for work that others queue on the device while it waits.
 func TestReadWaitsForItsElements(t *testing.T) {
-	if !onFakeGPU(t, "") {
+	if !onBareGPU(t, "") {
 		return
 	}
 	var kept, other *tensor.Tensor
@@ -399,7 +400,7 @@ func TestReadWaitsForItsElements(t *testing.T) {
 
 // Hidden waits are counted, and each line that waits is reported once.
 func TestWaitsOnGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	var reports []string
@@ -442,7 +443,7 @@ func TestWaitsOnGPU(t *testing.T) {
 // A slot of a ring is written again after the steps before have used it, and not sooner, though nobody waits; a use
 // after that is refused, and Keep makes what lasts.
 func TestSlotsOnGPU(t *testing.T) {
-	if !onFakeGPU(t, "leaks=1") {
+	if !onBareGPU(t, "leaks=1") {
 		return
 	}
 	dev := openGPU(t)

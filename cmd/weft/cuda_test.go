@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,27 +12,29 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/testing/fakecuda"
-	"github.com/weft-ml/weft/kernels/cuda/driver"
+	"github.com/weft-ml/weft/internal/testing/emu"
 )
 
-// fake builds the fake driver and returns the setting that makes a program use it.
-func fake(t *testing.T) string {
+// bare builds the bare emulator and returns the setting that makes a program use it.
+func bare(t *testing.T) string {
 	t.Helper()
-	path, err := fakecuda.Build(t.TempDir(), driver.Headers)
-	if err != nil {
+	path, err := emu.Build(emu.Bare)
+	if errors.Is(err, emu.ErrNoCompiler) {
+		t.Skip(err)
+	} else if err != nil {
 		t.Fatal(err)
 	}
 	return "WEFT_CUDA_DRIVER=" + path
 }
 
 func TestInfoOfGPUs(t *testing.T) {
-	driver := fake(t)
-	stdout, _, code := weft(t, []string{driver, "FAKE_CUDA=devices=2"}, "info")
+	driver := bare(t)
+	stdout, _, code := weft(t, []string{driver, "WEFT_EMU=devices=2"}, "info")
 	if code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	says(t, stdout, "driver  ", "libcuda-fake.so, CUDA 13.0", "cuda:0  Fake GPU, Hopper, compute capability 9.0",
+	says(t, stdout, "driver  ", "libcuda_emu_bare.so, CUDA 13.0",
+		"cuda:0  Weft emulator 9.0, Hopper, compute capability 9.0",
 		"1.0 GiB, 6144 bits at 3201 MHz", "132 SMs at up to 1980 MHz",
 		"0001:f0:02.0, PCIe", "the memory of cuda:1 (rank 0, atomics as over NVLink)")
 	if strings.Contains(stdout, "TOO OLD") || strings.Contains(stdout, "NOT USABLE") {
@@ -39,30 +42,30 @@ func TestInfoOfGPUs(t *testing.T) {
 	}
 	t.Log("\n" + stdout)
 
-	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=devices=2,pcie=1,driver=12020"}, "info")
+	stdout, _, _ = weft(t, []string{driver, "WEFT_EMU=devices=2,pcie=1,driver=12020"}, "info")
 	if says(t, stdout, "(rank 1, no atomics, as over PCIe)"); strings.Contains(stdout, "TOO OLD") {
 		t.Error("a driver of which no PTX is asked is too old:\n" + stdout)
 	}
-	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=capability=100,driver=12020"}, "info")
+	stdout, _, _ = weft(t, []string{driver, "WEFT_EMU=capability=100,driver=12020"}, "info")
 	says(t, stdout, "TOO OLD: ", "CUDA 12.2 is older than CUDA 12.4 of driver 550",
 		"install NVIDIA driver 550 or newer")
 
-	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=capability=75"}, "info")
+	stdout, _, _ = weft(t, []string{driver, "WEFT_EMU=capability=75"}, "info")
 	says(t, stdout, "NOT USABLE", "compute capability 7.5 (Turing); Weft needs 8.0")
-	stdout, _, _ = weft(t, []string{driver, "FAKE_CUDA=init=803"}, "info")
+	stdout, _, _ = weft(t, []string{driver, "WEFT_EMU=init=803"}, "info")
 	says(t, stdout, "GPU  none: the NVIDIA driver", "restart the machine")
 	stdout, _, _ = weft(t, []string{"WEFT_CUDA_DRIVER=/nowhere"}, "info")
 	says(t, stdout, "GPU  none: WEFT_CUDA_DRIVER names no driver library: /nowhere")
 }
 
 func TestDoctorOnGPU(t *testing.T) {
-	driver := fake(t)
+	driver := bare(t)
 	stdout, _, code := weft(t, []string{driver}, "doctor")
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 	says(t, stdout, "cpu\n  memory    ok", "images    ok      ", "none to load", "cuda:0\n  memory    ok",
-		"images    FAILED", "fake ptxas: not an image", "kernel    FAILED", "matmul    FAILED", "4 of 10 checks failed")
+		"images    FAILED", "emulator: not an image", "kernel    FAILED", "matmul    FAILED", "4 of 10 checks failed")
 	t.Log("\n" + stdout)
 
 	for setting, want := range map[string]string{
@@ -70,14 +73,14 @@ func TestDoctorOnGPU(t *testing.T) {
 		"fail=cuEventSynchronize:1:700": "CUDA_ERROR_ILLEGAL_ADDRESS (700)",
 		"init=100":                      "it sees no GPU",
 	} {
-		stdout, _, code := weft(t, []string{driver, "FAKE_CUDA=" + setting}, "doctor", "-device", "cuda")
+		stdout, _, code := weft(t, []string{driver, "WEFT_EMU=" + setting}, "doctor", "-device", "cuda")
 		if code != 1 || !strings.Contains(stdout, want) {
 			t.Errorf("%s: exit code %d\n%s", setting, code, stdout)
 		}
 	}
 
 	// Only what never ends has a short limit: on a busy machine the other checks may take seconds.
-	stdout, _, code = weft(t, []string{driver, "FAKE_CUDA=hang=cuMemcpyHtoDAsync"}, "doctor", "-device", "cuda",
+	stdout, _, code = weft(t, []string{driver, "WEFT_EMU=hang=cuMemcpyHtoDAsync"}, "doctor", "-device", "cuda",
 		"-timeout", "1s")
 	if code != 1 {
 		t.Errorf("exit code %d", code)
@@ -87,17 +90,17 @@ func TestDoctorOnGPU(t *testing.T) {
 
 // Compilers are found, or missing with a way out; without the driver's compiler only GPUs that need it are not usable.
 func TestInfoOfCompilers(t *testing.T) {
-	driver := fake(t)
+	driver := bare(t)
 	library := strings.TrimPrefix(driver, "WEFT_CUDA_DRIVER=")
-	ptx := filepath.Join(filepath.Dir(library), "libnvidia-ptxjitcompiler.so.1")
+	ptx := filepath.Join(t.TempDir(), "libnvidia-ptxjitcompiler.so.1")
 	unusable := "NOT USABLE  the driver must compile kernels for it, and its PTX compiler: "
 
-	env := []string{driver, "WEFT_NVRTC=/nowhere/libnvrtc.so", "FAKE_CUDA=capability=100"}
+	env := []string{driver, "WEFT_NVRTC=/nowhere/libnvrtc.so", "WEFT_EMU=capability=100"}
 	stdout, _, _ := weft(t, env, "info")
 	says(t, stdout, "NVRTC   MISSING: it cannot be opened (/nowhere/libnvrtc.so", "WEFT_NVRTC names it",
 		"PTX     MISSING: it cannot be opened (libnvidia-ptxjitcompiler.so.1",
 		"install the driver's complete package", unusable+"it cannot be opened")
-	stdout, _, _ = weft(t, append(env, "FAKE_CUDA=capability=90"), "info")
+	stdout, _, _ = weft(t, append(env, "WEFT_EMU=capability=90"), "info")
 	if says(t, stdout, "PTX     MISSING"); strings.Contains(stdout, "NOT USABLE") {
 		t.Error(stdout)
 	}
@@ -203,7 +206,7 @@ func TestModuleFromScratch(t *testing.T) {
 	}
 	said := do([]string{"WEFT_CUDA_DRIVER=/nowhere/libcuda.so"}, program)
 	says(t, said, "cpu (", "WEFT_CUDA_DRIVER names no driver library", "\n9\n<nil>\n")
-	says(t, do([]string{fake(t)}, program), "cuda:0: the first NVIDIA GPU")
+	says(t, do([]string{bare(t)}, program), "cuda:0: the first NVIDIA GPU")
 	t.Log(said)
 
 	// The same from a vendor directory.

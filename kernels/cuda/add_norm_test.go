@@ -142,12 +142,12 @@ func TestAddNormBits(t *testing.T) {
 	}
 }
 
-// fakeAddNorm is a device of the fake driver that has the kernels of float32.
+// fakeAddNorm is a device of the bare emulator that has the kernels of float32.
 func fakeAddNorm(t testing.TB) *Backend {
 	t.Helper()
 	fakeImages(t)
 	symbols := []string{"pointwise", "norm_f32"}
-	code := coded("fake " + strings.Join(symbols, " "))
+	code := coded("emu " + strings.Join(symbols, " "))
 	fakeLibrary(t, &image{family: "norms", target: "sm_90", symbols: symbols, code: code})
 	b := device(t)
 	f, err := b.images.function(b, "pointwise")

@@ -188,13 +188,13 @@ func TestEvents(t *testing.T) {
 }
 
 // Large copies go over the bus on their own: they wait for no kernel and no kernel waits for the bus, but for those
-// copied to the device. The fake driver does what somebody waits for, and nothing else.
+// copied to the device. The emulator does what somebody waits for, and nothing else.
 func TestCopyBySide(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	smallRings(t, 4096, 500)
 	b := device(t)
 	m := alloc(t, b, 1000)
-	// the fake's is the host's
+	// the emulator's is the host's
 	memory := func(m kernels.Buffer) []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&m.(*buffer).ptr)), 1000) }
 	there := memory(m)
 	finish := func(id kernels.Stream) {
@@ -252,7 +252,7 @@ func TestCopyBySide(t *testing.T) {
 
 // Copies on the side stream wait for nothing that other streams have queued, many times round their ring.
 func TestSide(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	smallRings(t, 1024, 50)
 	b := device(t)
 	m, snapshot := alloc(t, b, 4000), alloc(t, b, 4100)
@@ -283,9 +283,9 @@ func TestSide(t *testing.T) {
 
 // Without memory for the bounce buffer, copies go directly.
 func TestCopyWithoutMirror(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	smallRings(t, 4096, 500)
-	t.Setenv("FAKE_CUDA", "leaks=1,memory=6000")
+	t.Setenv("WEFT_EMU", "leaks=1,memory=6000")
 	b := device(t)
 	m := alloc(t, b, 1000)
 	want, got := noise(1, 1000), make([]byte, 1000)
@@ -311,7 +311,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// Memory may be freed while work uses it: Free waits. The fake driver ends the process otherwise.
+// Memory may be freed while work uses it: Free waits. In the emulator it is a fault otherwise.
 func TestFreeWaits(t *testing.T) {
 	b := device(t)
 	m := alloc(t, b, 100)
@@ -324,8 +324,8 @@ func TestFreeWaits(t *testing.T) {
 }
 
 func TestOutOfMemory(t *testing.T) {
-	needFake(t)
-	t.Setenv("FAKE_CUDA", "leaks=1,memory=1000000")
+	needBare(t)
+	t.Setenv("WEFT_EMU", "leaks=1,memory=1000000")
 	b := device(t)
 	m := alloc(t, b, 600000)
 	_, err := b.Alloc(500000)
@@ -343,7 +343,7 @@ func TestOutOfMemory(t *testing.T) {
 
 // A copy that fails says so itself, and once.
 func TestCopyFails(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	for _, failing := range []string{"cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemHostAlloc", "cuEventCreate",
 		"cuEventRecord", "cuStreamCreate",
 		"cuMemAlloc/side", "cuMemcpyHtoDAsync/side", "cuMemcpyDtoHAsync/side", "cuMemcpyDtoDAsync/side",
@@ -356,7 +356,7 @@ func TestCopyFails(t *testing.T) {
 			fakeImages(t)
 			b := device(t)
 			m := alloc(t, b, 100)
-			t.Setenv("FAKE_CUDA", "leaks=1,fail="+function+":1:1")
+			t.Setenv("WEFT_EMU", "leaks=1,fail="+function+":1:1")
 			var errs []error
 			for _, err := range []error{b.CopyIn(0, m, 0, make([]byte, 100)), b.CopyOut(0, make([]byte, 100), m, 0),
 				b.Synchronize(0)} {
@@ -386,7 +386,7 @@ func TestCopyFails(t *testing.T) {
 
 // What was queued of a copy that fails halfway does not meet the next copy.
 func TestCopyFailsHalfway(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	smallRings(t, 1024, 1)
 	b := device(t)
 	m := alloc(t, b, 200)
@@ -395,7 +395,7 @@ func TestCopyFailsHalfway(t *testing.T) {
 	if err := b.Synchronize(0); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuStreamWaitEvent:1:1")
+	t.Setenv("WEFT_EMU", "leaks=1,fail=cuStreamWaitEvent:1:1")
 	if err := b.CopyOut(1, make([]byte, 100), m, 0); err == nil {
 		t.Error("no error")
 	}
@@ -420,7 +420,7 @@ func TestReadFails(t *testing.T) {
 	fakeImages(t)
 	b := device(t)
 	m := alloc(t, b, 100)
-	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuMemcpyDtoHAsync:1:1")
+	t.Setenv("WEFT_EMU", "leaks=1,fail=cuMemcpyDtoHAsync:1:1")
 	others := make(chan error)
 	stop := make(chan bool)
 	go func() {
@@ -448,7 +448,7 @@ func TestReadFails(t *testing.T) {
 
 func TestMemoryOfAnother(t *testing.T) {
 	fakeImages(t)
-	t.Setenv("FAKE_CUDA", "leaks=1,devices=2")
+	t.Setenv("WEFT_EMU", "leaks=1,devices=2")
 	b := device(t)
 	dev, err := kernels.Open("cuda:1")
 	if err != nil {
@@ -477,7 +477,7 @@ func TestNoKernel(t *testing.T) {
 		want  string
 	}{
 		{kernels.Op{Name: "convolution"}, kernels.Float64,
-			"convolution: device cuda:0 (Fake GPU) has no kernel for this operation on float64"},
+			"convolution: device cuda:0 (Weft emulator 9.0) has no kernel for this operation on float64"},
 		{kernels.Op{Name: "plus", Kernel: "add"}, kernels.BFloat16, "load: this build has no kernel add_bf16"},
 	} {
 		a := vector(m, 0, 1)
@@ -510,7 +510,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// report is what the fake's kernel report_f32 writes.
+// report is what the kernel report_f32 writes.
 type report struct {
 	Grid, Block [3]int32
 	Shared      int32
@@ -613,7 +613,7 @@ func TestLaunchRefused(t *testing.T) {
 // A kernel that fails in the middle: whoever waits next learns of it and of what may have caused it; the device
 // takes no more work, in this process.
 func TestFault(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	if !inChild(t) {
 		return
 	}
@@ -645,7 +645,8 @@ func TestFault(t *testing.T) {
 		t.Fatalf("error %v", err)
 	}
 	// Marks were written after launches 32 and 64: 12 are left.
-	want := "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered; " +
+	want := "CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered (emulator: told to " +
+		"[fault_f32, block (0,0,0), thread (0,0,0)]); " +
 		"seen while synchronize was waiting for the device; " +
 		"not known to be finished on stream 0: 12 launches: " + strings.Repeat("noop (noop_f32) at "+noops+", ", 6) +
 		"fault (fault_f32) at " + faulty + ", add (add_f32) at backend_test.go:"
@@ -672,7 +673,7 @@ func TestFault(t *testing.T) {
 
 // In synchronous mode the operation that fails says so itself.
 func TestSynchronousFault(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	if !inChild(t, "WEFT_CUDA_SYNC=1") {
 		return
 	}
@@ -712,17 +713,18 @@ func TestSynchronousFault(t *testing.T) {
 }
 
 func TestLost(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	if !inChild(t) {
 		return
 	}
 	b := device(t)
 	m := alloc(t, b, 4)
-	t.Setenv("FAKE_CUDA", "fail=cuStreamSynchronize:1:214")
+	t.Setenv("WEFT_EMU", "fail=cuStreamSynchronize:1:214")
 	b.CopyIn(0, m, 0, make([]byte, 4))
 	if err := b.Synchronize(0); !errors.Is(err, ErrLost) || errors.Is(err, ErrFault) ||
 		!strings.Contains(err.Error(),
-			"CUDA_ERROR_ECC_UNCORRECTABLE (214); seen while synchronize was waiting for the device; what was") {
+			"CUDA_ERROR_ECC_UNCORRECTABLE (214): uncorrectable ECC error encountered; "+
+				"seen while synchronize was waiting for the device; what was") {
 		t.Errorf("error %v", err) // no launch can have done it, so none need be looked for
 	}
 	if _, err := b.Alloc(1); !errors.Is(err, ErrLost) {
@@ -768,13 +770,13 @@ func TestLaunchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// launches are launches of several kinds, for kernels that the fake driver has by name only.
+// launches are launches of several kinds, for kernels that the bare emulator has by name only.
 func launches(t testing.TB) []*kernels.Launch {
 	fakeImages(t)
 	symbols := []string{"noop_f32", "pointwise", "matmul_f32", "matmul_128_f32", "sum_rows_f32", "sum_columns_f32",
 		"sum_strided_rows_f32", "softmax_f32", "softmax_long_f32", "norm_f32", "copy_b4", "copy_b16", "gather_b16"}
 	fakeLibrary(t, &image{family: "kinds", target: "sm_90", symbols: symbols,
-		code: coded("fake " + strings.Join(symbols, " "))})
+		code: coded("emu " + strings.Join(symbols, " "))})
 	shaped := func(shape ...int) kernels.Arg {
 		return kernels.Arg{Layout: kernels.Layout{Shape: shape,
 			Strides: kernels.RowMajor(make([]int, len(shape)), shape)}}
@@ -829,7 +831,7 @@ func prepare(t testing.TB, b *Backend, l *kernels.Launch) {
 
 // The path of a launch from Run to the driver and back; the driver forgets it.
 func BenchmarkRun(b *testing.B) {
-	b.Setenv("FAKE_CUDA", "leaks=1,forget=1")
+	b.Setenv("WEFT_EMU", "leaks=1,forget=1")
 	for _, l := range launches(b) {
 		b.Run(l.Op.Name, func(b *testing.B) {
 			dev := device(b)

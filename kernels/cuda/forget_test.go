@@ -37,26 +37,26 @@ func loadedExpressions(b *Backend) (n int) {
 }
 
 // A program that makes expressions without end has a bounded number of them on the device, whether or not the device
-// keeps up with the host, and whether or not it says how far it is; those in use stay. The fake driver ends the process
-// if a module is unloaded with launches in flight, and refuses more modules than it is told.
+// keeps up with the host, and whether or not it says how far it is; those in use stay. In the emulator
+// launches in flight of a module that is unloaded are faults, and it refuses more modules than it is told.
 func TestExpressionsWithoutEnd(t *testing.T) {
 	for _, marks := range []string{"", "fail=cuStreamWriteValue32:1:801"} {
 		t.Run(marks, func(t *testing.T) {
-			needFake(t)
+			needBare(t)
 			t.Setenv("WEFT_CACHE", "off")
 			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as with so large a heap that Go would not collect
 			b := device(t)
 			m := alloc(t, b, 64)
 			kept := runExpression(t, b, -1, m, m, 4)
 			const many, most = 1500, 4*expr.Kept + 1
-			t.Setenv("FAKE_CUDA", "leaks=1,modules="+itoa(most)+","+marks)
+			t.Setenv("WEFT_EMU", "leaks=1,modules="+itoa(most)+","+marks)
 			for i := range many {
 				runExpression(t, b, i, m, m, 4)
 			}
 			if n := loadedExpressions(b); n > most {
 				t.Errorf("%d modules are loaded", n)
 			}
-			t.Setenv("FAKE_CUDA", "leaks=1,fail=nvrtcCompileProgram:1:6") // it is not compiled again
+			t.Setenv("WEFT_EMU", "leaks=1,fail=nvrtcCompileProgram:1:6") // it is not compiled again
 			if again := runExpression(t, b, -1, m, m, 4); again.Expr != kept.Expr {
 				t.Error("an expression that the program holds was made again")
 			}
@@ -100,7 +100,7 @@ func TestUnload(t *testing.T) {
 	}
 	for _, id := range []kernels.Stream{0, 1} {
 		use(id)
-		if got := forgotten(b); got != 1 && onFake { // the emulator may be done
+		if got := forgotten(b); got != 1 && onBare { // the emulator may be done
 			t.Errorf("stream %d: %d modules are loaded while a launch is in flight", id, got)
 		}
 		if err := b.Synchronize(id); err != nil {
@@ -113,10 +113,10 @@ func TestUnload(t *testing.T) {
 	use(0) // found unused, and used again before it is unloaded
 	forgotten(b)
 	use(0)
-	if got := forgotten(b); got != 1 && onFake {
+	if got := forgotten(b); got != 1 && onBare {
 		t.Errorf("%d modules are loaded", got)
 	}
-	if onFake {
+	if onBare {
 		return
 	}
 	got := make([]float32, n)

@@ -19,7 +19,7 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// plant is a library for the fake driver of one image with the kernels of fakeImages, and what is changed in it.
+// plant is a library for the bare emulator of one image with the kernels of fakeImages, and what is changed in it.
 func plant(t *testing.T, change func(m *image)) *Backend {
 	t.Helper()
 	fakeImages(t)
@@ -40,10 +40,10 @@ func TestImageErrors(t *testing.T) {
 		{"target", func(m *image) { m.target = "sm_80" }, "", kernels.ErrDevice,
 			[]string{"kernel noop_f32: this GPU is compute 9.0; shipped: 8.0 to 8.9"}},
 		{"image", func(m *image) { m.code = coded("broken") }, "", kernels.ErrDevice,
-			[]string{"fake ptxas: not an image", "(200)"}},
+			[]string{"emulator: not an image", "(200)"}},
 		{"damage", func(m *image) { m.code = (&images.Image{Symbols: m.symbols, Packed: []byte{0, 9}}).Code }, "",
 			kernels.ErrDevice, []string{"image fake for sm_90", "unexpected EOF"}},
-		{"symbol", func(m *image) { m.code = coded("fake add_f32") }, "", kernels.ErrDevice,
+		{"symbol", func(m *image) { m.code = coded("emu add_f32") }, "", kernels.ErrDevice,
 			[]string{"looking for kernel noop_f32"}},
 		{"no compiler", func(m *image) { m.target = "compute_80" }, "221", ErrNoCompiler,
 			[]string{"for compute_80", "libnvidia-ptxjitcompiler.so.1"}},
@@ -54,7 +54,7 @@ func TestImageErrors(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			b := plant(t, c.change)
 			if c.fail != "" {
-				t.Setenv("FAKE_CUDA", "leaks=1,fail=cuModuleLoadDataEx:1:"+c.fail)
+				t.Setenv("WEFT_EMU", "leaks=1,fail=cuModuleLoadDataEx:1:"+c.fail)
 			}
 			err := run(b, noopOp, alloc(t, b, 4))
 			if !errors.Is(err, c.kind) || !errors.Is(err, kernels.ErrDevice) {
@@ -113,14 +113,14 @@ func refuseImage(t *testing.T, code string, kind error) {
 	fakeLibrary(t, &ptx, &cubin)
 	b := device(t)
 	m := alloc(t, b, 4)
-	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuModuleLoadDataEx:1:"+code)
+	t.Setenv("WEFT_EMU", "leaks=1,fail=cuModuleLoadDataEx:1:"+code)
 	if err := run(b, noopOp, m); !errors.Is(err, kind) {
 		t.Fatalf("error %v, want %v", err, kind)
 	}
 	if kind != nil {
 		return
 	}
-	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuModuleLoadDataEx:1:2") // it is not asked again
+	t.Setenv("WEFT_EMU", "leaks=1,fail=cuModuleLoadDataEx:1:2") // it is not asked again
 	if _, err := b.images.function(b, "add_f32"); err != nil {
 		t.Errorf("another kernel: %v", err)
 	}
@@ -142,7 +142,7 @@ func TestFigures(t *testing.T) {
 	} {
 		t.Run(figures, func(t *testing.T) {
 			b := plant(t, func(m *image) { m.registers, m.symbols = 40, []string{"noop_f32"} })
-			t.Setenv("FAKE_CUDA", "leaks=1,"+figures)
+			t.Setenv("WEFT_EMU", "leaks=1,"+figures)
 			n, remarks, err := b.CheckKernels()
 			if got := strings.Join(remarks, "; "); n != 1 || err != nil || got != want {
 				t.Errorf("%d kernels, %v, remarks %q, want %q", n, err, got, want)
@@ -158,7 +158,7 @@ func TestLazyLoading(t *testing.T) {
 	counted := func(symbol string) *image {
 		return &image{family: symbol, target: "sm_90", symbols: []string{symbol}, code: func() ([]byte, error) {
 			loads[symbol]++
-			return []byte("fake " + symbol), nil
+			return []byte("emu " + symbol), nil
 		}}
 	}
 	fakeLibrary(t, counted("noop_f32"), counted("add_f32"))
@@ -176,7 +176,7 @@ func TestLazyLoading(t *testing.T) {
 
 // A pointwise operation takes the image of its source, and is compiled where there is none.
 func TestPointwiseImages(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	t.Setenv("WEFT_CACHE", "off")
 	launch := func(text string) *kernels.Launch {
 		a := kernels.Arg{DType: kernels.Float32}
@@ -189,14 +189,14 @@ func TestPointwiseImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	fakeLibrary(t, &image{family: "pointwise", target: "sm_90", symbols: known.Symbols(), text: src.Sum(text),
-		code: coded("fake " + strings.Join(known.Symbols(), " "))})
+		code: coded("emu " + strings.Join(known.Symbols(), " "))})
 	b := device(t)
-	t.Setenv("FAKE_CUDA", "leaks=1,fail=nvrtcCompileProgram:1:6")
+	t.Setenv("WEFT_EMU", "leaks=1,fail=nvrtcCompileProgram:1:6")
 	if _, err := b.images.pointwise(b, launch("x+1")); err != nil {
 		t.Errorf("an image of this build: %v", err)
 	}
 	if _, err := b.images.pointwise(b, launch("x+2")); err == nil ||
-		!strings.Contains(err.Error(), "NVRTC_ERROR_FAKE") {
+		!strings.Contains(err.Error(), "NVRTC_ERROR_COMPILATION") {
 		t.Errorf("no image, and the compiler fails: %v", err)
 	}
 	if _, err := b.images.pointwise(b, launch("x+2")); err != nil {
@@ -223,19 +223,19 @@ func TestNoCompiler(t *testing.T) {
 // What is compiled once is taken from the disk by the next process, unless the file is damaged, or another compiler,
 // target or source is at work.
 func TestDiskCache(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	dir := t.TempDir()
 	t.Setenv("WEFT_CACHE", dir)
-	// compiles tells whether a process calls the compiler for a source; setting is what the fake is told beside.
+	// compiles tells whether a process calls the compiler for a source; setting is what the emulator is told beside.
 	calls := 0
 	compiles := func(g *GPU, text, setting string) bool {
 		t.Helper()
 		calls++
 		// the number makes the setting a new one
-		t.Setenv("FAKE_CUDA", setting+",fail=nvrtcCompileProgram:1:6:"+itoa(calls))
+		t.Setenv("WEFT_EMU", setting+",fail=nvrtcCompileProgram:1:6:"+itoa(calls))
 		compiled = weaktable.Table[string, image]{}
 		_, err := compile(g, "f", text, nil)
-		if err != nil && !strings.Contains(err.Error(), "NVRTC_ERROR_FAKE") {
+		if err != nil && !strings.Contains(err.Error(), "NVRTC_ERROR_COMPILATION") {
 			t.Fatal(err)
 		}
 		return err != nil
@@ -243,13 +243,13 @@ func TestDiskCache(t *testing.T) {
 	// fill compiles a source in another process and looks at the code.
 	fill := func(g *GPU, text string) {
 		t.Helper()
-		t.Setenv("FAKE_CUDA", "")
+		t.Setenv("WEFT_EMU", "")
 		compiled = weaktable.Table[string, image]{}
 		m, err := compile(g, "f", text, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if code, err := m.code(); err != nil || !strings.HasPrefix(string(code), "fake f_vector ") {
+		if code, err := m.code(); err != nil || !strings.HasPrefix(string(code), "emu f_vector ") {
 			t.Errorf("%q, %v", code, err)
 		}
 	}

@@ -275,7 +275,7 @@ func multiprocessors(t testing.TB, b *Backend, n int) {
 
 func needKernels(t testing.TB) {
 	t.Helper()
-	if onFake {
+	if onBare {
 		t.Skip("needs the emulator or a GPU: WEFT_CUDA_DRIVER=build/emu/libcuda_emu.so")
 	}
 }

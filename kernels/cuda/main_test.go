@@ -13,17 +13,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weft-ml/weft/internal/testing/fakecuda"
+	"github.com/weft-ml/weft/internal/testing/emu"
 	"github.com/weft-ml/weft/kernels"
-	"github.com/weft-ml/weft/kernels/cuda/driver"
 )
 
-// The tests run on a fake driver, unless WEFT_CUDA_DRIVER names another: then those of the fake's own behaviour are
-// skipped, and the others run there.
-var onFake = os.Getenv("WEFT_CUDA_DRIVER") == "" || os.Getenv(fakeVariable) != ""
+// The tests run on the bare emulator, a driver without kernels, unless WEFT_CUDA_DRIVER names another: then those of
+// what only that does are skipped, and the others run there.
+var onBare = os.Getenv("WEFT_CUDA_DRIVER") == "" || os.Getenv(bareVariable) != ""
 
-// fakeVariable is set where the driver is the fake one.
-const fakeVariable = "WEFT_CUDA_TEST_FAKE"
+// bareVariable is set where the driver is the bare one.
+const bareVariable = "WEFT_CUDA_TEST_BARE"
 
 // childVariable is set in the processes that inChild starts.
 const childVariable = "WEFT_CUDA_TEST_CHILD"
@@ -32,30 +31,25 @@ func TestMain(m *testing.M) {
 	if os.Getenv("WEFT_CUDA_DRIVER") != "" || os.Getenv(childVariable) != "" {
 		os.Exit(m.Run())
 	}
-	dir, err := os.MkdirTemp("", "fakecuda")
-	if err == nil {
-		var path string
-		path, err = fakecuda.Build(dir, driver.Headers)
-		os.Setenv("WEFT_CUDA_DRIVER", path)
-		os.Setenv("WEFT_NVRTC", path)
-		os.Setenv("WEFT_CACHE", filepath.Join(dir, "cache"))
-		os.Setenv(fakeVariable, "1")
-	}
+	emu.UseOrExit(emu.Bare)
+	dir, err := os.MkdirTemp("", "cuda")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Setenv("FAKE_CUDA", "leaks=1")
+	os.Setenv("WEFT_CACHE", dir)
+	os.Setenv(bareVariable, "1")
+	os.Setenv("WEFT_EMU", "leaks=1")
 	code := m.Run()
 	os.RemoveAll(dir)
 	os.Exit(code)
 }
 
-// needFake skips a test of what only the fake driver does.
-func needFake(t *testing.T) {
+// needBare skips a test of what only the bare emulator does.
+func needBare(t *testing.T) {
 	t.Helper()
-	if !onFake {
-		t.Skip("needs the fake driver")
+	if !onBare {
+		t.Skip("needs the bare emulator")
 	}
 }
 
@@ -111,15 +105,15 @@ func alloc(t testing.TB, b *Backend, n int) kernels.Buffer {
 	return m
 }
 
-// fakeImages makes the fake driver's kernels an image of this build, with plans that launch them.
+// fakeImages makes kernels of the bare emulator an image of this build, with plans that launch them.
 func fakeImages(t testing.TB) {
 	t.Helper()
-	if !onFake {
-		t.Skip("needs the fake driver's kernels")
+	if !onBare {
+		t.Skip("needs the kernels of the bare emulator")
 	}
 	symbols := []string{"add_f32", "report_f32", "fault_f32", "noop_f32"}
 	fakeLibrary(t, &image{family: "fake", target: "sm_90", symbols: symbols,
-		code: coded("fake " + strings.Join(symbols, " "))})
+		code: coded("emu " + strings.Join(symbols, " "))})
 	launch := func(c *call, l *kernels.Launch) { c.start(l.Op.Name+"_f32", dim{1, 1, 1}, 32) }
 	real := plans
 	plans = maps.Clone(plans)

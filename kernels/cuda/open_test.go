@@ -30,7 +30,7 @@ func mustNotOpen(t *testing.T, name string, want ...string) {
 }
 
 func TestOpenFails(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	t.Run("no driver", func(t *testing.T) {
 		// The variable set to nothing means the usual places; LD_LIBRARY_PATH cannot add one here.
 		if inChild(t, "WEFT_CUDA_DRIVER=") {
@@ -60,38 +60,38 @@ func TestOpenFails(t *testing.T) {
 		{"other", "3", "cuInit failed: CUDA error (3)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if inChild(t, "FAKE_CUDA=init="+c.code) {
+			if inChild(t, "WEFT_EMU=init="+c.code) {
 				mustNotOpen(t, "cuda", "does not work", c.want)
 			}
 		})
 	}
 	t.Run("hidden GPUs", func(t *testing.T) {
-		if inChild(t, "FAKE_CUDA=init=100", "CUDA_VISIBLE_DEVICES=-1") {
+		if inChild(t, "WEFT_EMU=init=100", "CUDA_VISIBLE_DEVICES=-1") {
 			mustNotOpen(t, "cuda", "CUDA_VISIBLE_DEVICES=-1 may hide them")
 		}
 	})
 	t.Run("no devices", func(t *testing.T) {
-		t.Setenv("FAKE_CUDA", "devices=0")
+		t.Setenv("WEFT_EMU", "devices=0")
 		mustNotOpen(t, "cuda", "the NVIDIA driver is there", "sees no GPU")
 	})
 	t.Run("old", func(t *testing.T) {
-		t.Setenv("FAKE_CUDA", "capability=75")
-		mustNotOpen(t, "cuda", "cuda:0, Fake GPU, has compute capability 7.5 (Turing)", "8.0 (Ampere)")
+		t.Setenv("WEFT_EMU", "capability=75")
+		mustNotOpen(t, "cuda", "cuda:0, Weft emulator 7.5, has compute capability 7.5 (Turing)", "8.0 (Ampere)")
 	})
 	t.Run("one device", func(t *testing.T) {
 		mustNotOpen(t, "cuda:1", "one GPU, cuda:0, not cuda:1")
 	})
 	t.Run("ordinal", func(t *testing.T) {
-		t.Setenv("FAKE_CUDA", "devices=3")
+		t.Setenv("WEFT_EMU", "devices=3")
 		mustNotOpen(t, "cuda:3", "3 GPUs, cuda:0 to cuda:2, not cuda:3")
 	})
 	t.Run("context", func(t *testing.T) {
-		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:101")
+		t.Setenv("WEFT_EMU", "fail=cuDevicePrimaryCtxRetain:1:101")
 		mustNotOpen(t, "cuda", "making a context on cuda:0", "(101)")
 	})
 	t.Run("GPU in use", func(t *testing.T) {
 		if inChild(t) { // alone, so that only this could keep the GPU from being opened later
-			t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:46")
+			t.Setenv("WEFT_EMU", "fail=cuDevicePrimaryCtxRetain:1:46")
 			mustNotOpen(t, "cuda", "makes no context on cuda:0", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)",
 				"another process", "nvidia-smi -i 0 -c 0")
 			if b := device(t); b.Synchronize(0) != nil {
@@ -100,7 +100,7 @@ func TestOpenFails(t *testing.T) {
 		}
 	})
 	t.Run("context without memory", func(t *testing.T) {
-		t.Setenv("FAKE_CUDA", "fail=cuDevicePrimaryCtxRetain:1:2")
+		t.Setenv("WEFT_EMU", "fail=cuDevicePrimaryCtxRetain:1:2")
 		if _, err := kernels.Open("cuda"); !errors.Is(err, kernels.ErrMemory) {
 			t.Errorf("error %v, want one of memory", err)
 		}
@@ -108,14 +108,14 @@ func TestOpenFails(t *testing.T) {
 }
 
 func TestDevices(t *testing.T) {
-	needFake(t)
-	t.Setenv("FAKE_CUDA", "devices=2,capability=89")
+	needBare(t)
+	t.Setenv("WEFT_EMU", "devices=2,capability=89")
 	gpus, _, err := Devices()
 	if err != nil || len(gpus) != 2 {
 		t.Fatalf("%v, %v", gpus, err)
 	}
 	g := gpus[1]
-	if g.Ordinal != 1 || g.Name != "Fake GPU" || g.Capability() != "8.9" || g.Generation() != "Ada Lovelace" ||
+	if g.Ordinal != 1 || g.Name != "Weft emulator 8.9" || g.Capability() != "8.9" || g.Generation() != "Ada Lovelace" ||
 		g.Memory != 1<<30 ||
 		g.SMs != 132 || g.ClockMHz != 1980 || g.MemoryClockMHz != 3201 || g.MemoryBusBits != 6144 ||
 		len(g.Peers) != 1 || g.Peers[0] != 0 {
@@ -124,7 +124,7 @@ func TestDevices(t *testing.T) {
 	if g.PCI != "0001:f1:02.0" || len(g.Links) != 1 || g.Links[0] != (driver.Link{Known: true, Atomics: true}) {
 		t.Errorf("address %s, links %v", g.PCI, g.Links)
 	}
-	t.Setenv("FAKE_CUDA", "devices=2,pcie=1,driver=12030")
+	t.Setenv("WEFT_EMU", "devices=2,pcie=1,driver=12030")
 	gpus, library, err := Devices()
 	if err != nil || gpus[0].Links[0] != (driver.Link{Known: true, Rank: 1}) {
 		t.Errorf("%+v, %v", gpus, err)
@@ -132,23 +132,23 @@ func TestDevices(t *testing.T) {
 	if err := library.Check(gpus); err != nil {
 		t.Errorf("driver %v, for GPUs with machine code: %v", library, err)
 	}
-	t.Setenv("FAKE_CUDA", "driver=12030,capability=100")
+	t.Setenv("WEFT_EMU", "driver=12030,capability=100")
 	if gpus, library, err = Devices(); err != nil || !said(library.Check(gpus), "CUDA 12.3", "12.4 of driver 550") {
 		t.Errorf("driver %v, for GPUs with PTX: %v, %v", library, library.Check(gpus), err)
 	}
-	t.Setenv("FAKE_CUDA", "driver=11080")
+	t.Setenv("WEFT_EMU", "driver=11080")
 	if gpus, library, err = Devices(); err != nil || !said(library.Check(gpus), "CUDA 11.8", "12.0 of driver 525") {
 		t.Errorf("driver %v: %v, %v", library, library.Check(gpus), err)
 	}
-	t.Setenv("FAKE_CUDA", "devices=2,fail=cuDeviceGetP2PAttribute:2:801")
+	t.Setenv("WEFT_EMU", "devices=2,fail=cuDeviceGetP2PAttribute:2:801")
 	if gpus, _, err = Devices(); err != nil || gpus[0].Links[0].Known || !gpus[1].Links[0].Known {
 		t.Errorf("%+v, %v", gpus, err)
 	}
-	t.Setenv("FAKE_CUDA", "library=12040")
+	t.Setenv("WEFT_EMU", "driver=12040")
 	if gpus, library, err = Devices(); err != nil || library.Check(gpus) != nil {
 		t.Errorf("library %v: %v, %v", library, err, library.Check(gpus))
 	}
-	t.Setenv("FAKE_CUDA", "")
+	t.Setenv("WEFT_EMU", "")
 	if _, library, err = Devices(); err != nil {
 		t.Fatal(err)
 	}
@@ -171,19 +171,19 @@ func said(err error, texts ...string) bool {
 func TestSilentDriver(t *testing.T) {
 	for call := 1; call <= 9; call++ {
 		fakeImages(t)
-		t.Setenv("FAKE_CUDA", "leaks=1,devices=2,fail=cuDeviceGetAttribute:"+itoa(call)+":801")
+		t.Setenv("WEFT_EMU", "leaks=1,devices=2,fail=cuDeviceGetAttribute:"+itoa(call)+":801")
 		gpus, _, err := Devices()
 		if err != nil || len(gpus) != 2 || gpus[1].Check() != nil || (gpus[0].Check() != nil) != (call == 1) {
 			t.Errorf("attribute %d: %v, %v", call, gpus, err)
 		}
 	}
-	t.Setenv("FAKE_CUDA", "leaks=1,fail=cuDeviceGetAttribute:1:801")
-	mustNotOpen(t, "cuda", "does not tell the compute capability of cuda:0, Fake GPU")
+	t.Setenv("WEFT_EMU", "leaks=1,fail=cuDeviceGetAttribute:1:801")
+	mustNotOpen(t, "cuda", "does not tell the compute capability of cuda:0, Weft emulator 9.0")
 	for _, call := range []string{"cuDeviceGetName", "cuDeviceTotalMem"} {
 		t.Run(call, func(t *testing.T) {
-			t.Setenv("FAKE_CUDA", "leaks=1,fail="+call+":1:801")
+			t.Setenv("WEFT_EMU", "leaks=1,fail="+call+":1:801")
 			b := device(t)
-			t.Setenv("FAKE_CUDA", "leaks=1,fail=cuDeviceGetAttribute:1:801") // shared memory of a block
+			t.Setenv("WEFT_EMU", "leaks=1,fail=cuDeviceGetAttribute:1:801") // shared memory of a block
 			if err := run(b, noopOp, alloc(t, b, 4)); err != nil {
 				t.Error(err)
 			}
@@ -194,7 +194,7 @@ func TestSilentDriver(t *testing.T) {
 // The driver is found where containers and NixOS have it, and the dynamic loader does not look. The test puts it there
 // in a view of the file system of its own.
 func TestDriverFolders(t *testing.T) {
-	needFake(t)
+	needBare(t)
 	if os.Getenv(childVariable) != "" {
 		_, library, err := Devices()
 		if err != nil || !strings.HasPrefix(library.Path, os.Getenv("WEFT_TEST_FOLDER")) {
@@ -228,8 +228,8 @@ func TestDriverFolders(t *testing.T) {
 
 // With WEFT_BLOCKING_WAITS no wait of the host spins, also where other code has made the context before.
 func TestBlockingWaits(t *testing.T) {
-	needFake(t)
-	if !inChild(t, "WEFT_BLOCKING_WAITS=1", "FAKE_CUDA=leaks=1,blocking=1") {
+	needBare(t)
+	if !inChild(t, "WEFT_BLOCKING_WAITS=1", "WEFT_EMU=leaks=1,blocking=1") {
 		return
 	}
 	b := device(t)
@@ -247,7 +247,7 @@ func TestBlockingWaits(t *testing.T) {
 		t.Error(rc)
 	}
 	other.Release()
-	t.Setenv("FAKE_CUDA", "leaks=1,devices=2,fail=cuDevicePrimaryCtxSetFlags:1:999")
+	t.Setenv("WEFT_EMU", "leaks=1,devices=2,fail=cuDevicePrimaryCtxSetFlags:1:999")
 	mustNotOpen(t, "cuda:1", "making a context")
 }
 

@@ -13,8 +13,8 @@ import (
 // Memory is mapped to parts of a range, and what is there stays when other parts come and go. A copy may go over
 // several of them. A hundredth of the memory is left to the driver.
 func TestRange(t *testing.T) {
-	needFake(t)
-	t.Setenv("FAKE_CUDA", "leaks=1,memory=10000000")
+	needBare(t)
+	t.Setenv("WEFT_EMU", "leaks=1,memory=10500000")
 	b := device(t)
 	r, err := b.Reserve()
 	if err != nil {

@@ -10,32 +10,41 @@ import (
 	"strings"
 )
 
-// A Flavour is one of the two builds of the emulator, and a target of its Makefile.
+// A Flavour is one of the builds of the emulator, and a target of its Makefile.
 type Flavour string
 
-// The plain build is fast; the checked build checks every memory access.
+// The plain build is fast; the checked build checks every memory access. The bare one has no kernels of the sources.
 const (
 	Plain   Flavour = "plain"
 	Checked Flavour = "check"
+	Bare    Flavour = "bare"
 )
 
 // Libraries are the names of the files that stand for the driver and for NVRTC.
 func (f Flavour) Libraries() (driver, nvrtc string) {
-	if f == Checked {
+	switch f {
+	case Checked:
 		return "libcuda_emu_check.so", "libnvrtc_emu_check.so"
+	case Bare:
+		return "libcuda_emu_bare.so", "libcuda_emu_bare.so"
 	}
 	return "libcuda_emu.so", "libnvrtc_emu.so"
 }
 
 // ErrNoCompiler is the error if the emulator cannot be built here.
-var ErrNoCompiler = errors.New("emu: the emulator needs g++ and make, and an x86-64 processor with AVX2")
+var ErrNoCompiler = errors.New("emu: the emulator needs g++, make and flock, and an x86-64 processor with AVX2")
 
 // Build brings a build up to date and returns the path of its driver library.
 func Build(f Flavour) (string, error) {
 	if err := available(); err != nil {
 		return "", err
 	}
-	if out, err := exec.Command("make", "-s", "-j2", "-C", folder(), string(f)).CombinedOutput(); err != nil {
+	if err := os.MkdirAll(output(), 0o777); err != nil {
+		return "", err
+	}
+	lock := filepath.Join(output(), "lock") // several tests may build at once
+	make := exec.Command("flock", lock, "make", "-s", "-j2", "-C", folder(), string(f))
+	if out, err := make.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("emu: make: %w\n%s", err, out)
 	}
 	driver, _ := f.Libraries()
@@ -94,7 +103,7 @@ func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {
 // compiler is a *CompileError.
 func Variant(f Flavour, dir string, kernels []string, options ...string) error {
 	var objects []string
-	changed := map[string]bool{"nvrtc.o": true} // it belongs to another library
+	changed := map[string]bool{"nvrtc.o": true, "nvrtc_compile.o": true, "bare.o": true} // of other libraries
 	for _, name := range kernels {
 		object := strings.TrimSuffix(name, ".cu") + ".o"
 		changed[object] = true
@@ -148,7 +157,7 @@ func output() string { return filepath.Join(folder(), "..", "..", "..", "build",
 
 // available is nil, or why the emulator cannot be built.
 func available() error {
-	for _, tool := range []string{"g++", "make"} {
+	for _, tool := range []string{"g++", "make", "flock"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return fmt.Errorf("%w: %w", ErrNoCompiler, err)
 		}

@@ -1,8 +1,8 @@
 // Package emu drives the emulator of CUDA kernels in tests.
 //
 // The emulator itself is C++, in the folder src: a library that exports the functions of the CUDA driver and runs
-// the kernels of kernels/cuda/src on the CPU, compiled by g++. README.md describes it. This package builds the
-// library and calls it as any program calls the driver, so that the same tests can run on a GPU:
+// the kernels of kernels/cuda/src on the CPU, compiled by g++, or has none. README.md describes it. This package builds
+// the library and calls it as any program calls the driver, so that the same tests can run on a GPU:
 //
 //	lib, err := emu.Build(emu.Checked)
 //	d, err := emu.Open(lib)

@@ -141,27 +141,26 @@ func TestEarlyFree(t *testing.T) {
 	fails(t, d.Synchronize(), 700, "write out of bounds: 16 bytes at freed memory, or none, by thread 0 at copy.cu")
 }
 
-// TestPinned: an asynchronous copy reads pinned memory when it happens, other memory when it is queued.
+// TestPinned: an asynchronous copy reads pinned memory when it happens, which must be there then, and no other.
 func TestPinned(t *testing.T) {
 	d := fresh(t, plain)
 	s := newStream(t, d)
 	host, heap := pinned(t, d, 1), []float32{1}
 	host[0] = 1
-	p, q := upload(t, d, []float32{0}), upload(t, d, []float32{0})
+	p := upload(t, d, []float32{0})
 	must(t, d.Synchronize())
 	must(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(p), host, 4, s))
-	must(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(q), heap, 4, s))
-	host[0], heap[0] = 2, 2
+	host[0] = 2
 	must(t, d.Call("cuStreamSynchronize", s))
-	if a, b := download[float32](t, d, p, 1)[0], download[float32](t, d, q, 1)[0]; a != 2 || b != 1 {
-		t.Errorf("copied %v from pinned memory and %v from the heap", a, b)
+	if a := download[float32](t, d, p, 1)[0]; a != 2 {
+		t.Errorf("copied %v", a)
 	}
-	must(t, d.Set("pageable", "refuse"))
-	fails(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(q), heap, 4, s), 1,
+	fails(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(p), heap, 4, s), 1,
 		"asynchronous copy to the device of host memory that is not pinned")
+	fails(t, d.Call("cuMemcpyDtoHAsync_v2", heap, uintptr(p), 4, s), 1, "not pinned")
 	must(t, d.Call("cuMemcpyHtoDAsync_v2", uintptr(p), host, 4, s))
-	fails(t, d.Call("cuMemcpyDtoHAsync_v2", heap, uintptr(q), 4, s), 1, "not pinned")
-	must(t, d.Synchronize())
+	must(t, d.Call("cuMemFreeHost", host))
+	fails(t, d.Synchronize(), 700, "a copy to the device uses freed pinned memory")
 }
 
 // TestQueries come to an end, and events know their time.
@@ -212,17 +211,54 @@ func TestFaultIsSticky(t *testing.T) {
 	}
 }
 
-// TestFailLaunch: a launch fails when it is told to.
-func TestFailLaunch(t *testing.T) {
-	d := fresh(t, plain)
+// TestFail: a function is refused, and a kernel fails, when told to.
+func TestFail(t *testing.T) {
+	d := fresh(t, plain, "fail", "cuMemAlloc:2:1")
 	p := upload(t, d, make([]float32, 4))
-	must(t, d.Set("fail_launch", "2"))
-	must(t, d.Set("fail_code", "716"))
+	_, err := d.Alloc(4)
+	fails(t, err, 1, "invalid argument")
+	_, err = d.Alloc(4)
+	must(t, err)
+	must(t, d.Set("fail", "launch:2:716"))
 	must(t, fill4(t, d, 0, p, 1, 4))
 	must(t, d.Synchronize())
 	must(t, fill4(t, d, 0, p, 1, 4))
-	fails(t, d.Synchronize(), 716, "misaligned address (emulator: launch 2 fails because it was told to)")
+	fails(t, d.Synchronize(), 716, "misaligned address")
 }
+
+// TestVirtual: what is mapped can be used when it has access, over several mappings in a row, and only there.
+func TestVirtual(t *testing.T) {
+	const unit = 2 << 20
+	for _, d := range []*Driver{plain, checkedDriver} {
+		fresh(t, d)
+		addresses, handle := new(Ptr), new(uint64)
+		must(t, d.Call("cuMemAddressReserve", addresses, 4*unit, 0, 0, 0))
+		location := []int32{1, 0, 1, 0, 3} // pinned memory of device 0; from the third on, access to it
+		at := func(n int) uintptr { return uintptr(*addresses) + uintptr(n)*unit }
+		for _, n := range []int{0, 1} {
+			must(t, d.Call("cuMemCreate", handle, unit, location, 0))
+			must(t, d.Call("cuMemMap", at(n), unit, 0, *handle, 0))
+			must(t, d.Call("cuMemRelease", *handle))
+			if n == 0 {
+				fails(t, fill8(d, at(n)), 1, "not inside one allocation")
+			}
+			must(t, d.Call("cuMemSetAccess", at(n), unit, location[2:], 1))
+		}
+		must(t, fill8(d, at(1)-4))
+		fails(t, fill8(d, at(2)-4), 1, "not inside one allocation")
+		must(t, fill4(t, d, 0, Ptr(at(1)-8), 3, 4)) // a kernel goes over them, too
+		must(t, d.Synchronize())
+		fails(t, d.Call("cuMemAddressFree", at(0), 4*unit), 1, "memory behind it")
+		fails(t, d.Call("cuMemUnmap", at(0), unit/2), 1, "not the whole of mappings")
+		must(t, d.Call("cuMemUnmap", at(0), unit))
+		fails(t, fill8(d, at(1)-4), 1, "not inside one allocation")
+		must(t, d.Call("cuMemUnmap", at(1), unit))
+		must(t, d.Call("cuMemAddressFree", at(0), 4*unit))
+	}
+}
+
+// fill8 fills 8 bytes.
+func fill8(d *Driver, at uintptr) error { return d.Call("cuMemsetD8Async", at, 1, 8, 0) }
 
 // TestRefusals: what a driver refuses at once.
 func TestRefusals(t *testing.T) {
@@ -313,7 +349,6 @@ func TestDevices(t *testing.T) {
 		t.Error("no access to a peer")
 	}
 	fails(t, d.Call("cuMemAlloc_v2", new(Ptr), 4), 201, "invalid device context")
-	fails(t, d.Set("devices", "1"), 1, "invalid argument")
 }
 
 // TestNVRTC compiles text through the stand-in of NVRTC.

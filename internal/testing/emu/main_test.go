@@ -70,7 +70,7 @@ func library(f Flavour) (string, error) {
 // settings are the defaults, which each test starts from and leaves.
 var settings = map[string]string{
 	"order": "fifo", "copies": "early", "streams": "late", "seed": "1", "threads": "1", "capability": "90",
-	"pageable": "copy", "fail_launch": "0", "fail_code": "719", "count": "0",
+	"fail": "", "count": "0",
 }
 
 // fresh is a driver with an empty device and default settings, but for those given as name, value, name, value.

@@ -15,7 +15,7 @@ import (
 
 // A model on two GPUs, its halves on one each, learns what it learns on one, to the bit.
 func TestTwoGPUs(t *testing.T) {
-	if !inChild(t, "WEFT_EMU_DEVICES=2") {
+	if !inChild(t, "WEFT_EMU=devices=2") {
 		return
 	}
 	one, two := open(t, "cuda:0"), open(t, "cuda:1")

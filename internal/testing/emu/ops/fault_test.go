@@ -24,7 +24,7 @@ import (
 // Variables of the emulator mean nothing to a GPU, where such a test is skipped.
 func inChild(t *testing.T, env ...string) bool {
 	t.Helper()
-	if !emulated && slices.ContainsFunc(env, func(s string) bool { return strings.HasPrefix(s, "WEFT_EMU_") }) {
+	if !emulated && slices.ContainsFunc(env, func(s string) bool { return strings.HasPrefix(s, "WEFT_EMU=") }) {
 		t.Skipf("only the emulator does what %v asks for, and this is not its driver", env)
 	}
 	if os.Getenv("WEFT_OPS_TEST_CHILD") == t.Name() {
@@ -61,7 +61,7 @@ func threeLaunches(t *testing.T) (at string, err error) {
 // The second launch fails. Whoever waits for the device learns which launches may have done it, and where they are in
 // the program.
 func TestFaultNamesLines(t *testing.T) {
-	if !inChild(t, "WEFT_EMU_FAIL_LAUNCH=2") {
+	if !inChild(t, "WEFT_EMU=fail=launch:2:719") {
 		return
 	}
 	at, err := threeLaunches(t)
@@ -78,7 +78,7 @@ func TestFaultNamesLines(t *testing.T) {
 
 // In synchronous mode the operation that made the fault reports it.
 func TestSynchronousFaultNamesLine(t *testing.T) {
-	if !inChild(t, "WEFT_EMU_FAIL_LAUNCH=2", "WEFT_CUDA_SYNC=1") {
+	if !inChild(t, "WEFT_EMU=fail=launch:2:719", "WEFT_CUDA_SYNC=1") {
 		return
 	}
 	at, err := threeLaunches(t)

@@ -4,16 +4,11 @@
 
 using namespace emu;
 
-// weft_kernels tells package kernels/cuda that this library has kernels of its own, and names their image.
-extern "C" __attribute__((visibility("default"))) const char weft_kernels[] = "emu";
-
-// emu_set changes a setting, by the name it has in README.md. Those that shape the devices are fixed by cuInit.
+// emu_set changes a setting, by the name it has in README.md.
 API emu_set(const char* name, const char* value) {
   std::lock_guard<std::mutex> hold(api);
-  const std::string n = name;
-  if (initialized && (n == "devices" || n == "memory")) return kInvalidValue;
-  if (n == "fail_launch") launches = 0;
-  return set(n, value) ? kSuccess : kInvalidValue;
+  follow_environment();
+  return set(name, value) ? kSuccess : kInvalidValue;
 }
 
 // emu_report is the text of the last fault or refusal.

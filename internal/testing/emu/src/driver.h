@@ -33,6 +33,7 @@ enum Result : int {
   kLaunchTimeout = 702,
   kPeerAccessAlreadyEnabled = 704,
   kPeerAccessNotEnabled = 705,
+  kPrimaryContextActive = 708,
   kHostMemoryAlreadyRegistered = 712,
   kHostMemoryNotRegistered = 713,
   kMisalignedAddress = 716,
@@ -48,6 +49,8 @@ struct Stream;
 struct Context {
   int device;
   int references = 0;
+  unsigned flags = 0;
+  int events = 0, pinned = 0, modules = 0;  // that it has
   Result error = kSuccess;  // a fault: every call from then on returns it
   std::vector<bool> peers;  // whose memory it may use
   Stream* null_stream = nullptr;
@@ -58,6 +61,7 @@ extern std::mutex api;
 extern bool initialized;
 extern std::vector<Context> contexts;
 extern thread_local Context* current;
+Context* context_of(void* handle);  // null for what is no context
 
 // explain stores a sentence that cuGetErrorString adds to the text of the last error; it returns the error.
 Result explain(Result error, const std::string& why);
@@ -73,10 +77,16 @@ void advance_streams();
 // calls counts the calls of each function that needs a context.
 extern std::map<std::string, u64> calls;
 
+// told counts a call and returns the code that it fails with if the setting `fail` means it. enter, with which every
+// call begins, follows the environment and hangs where the setting `hang` says so, too.
+Result told(const char* call);
+Result enter(const char* call);
+
 // in_context runs the body of a call that needs a current context without a fault.
 template <class F> Result in_context(F body, const char* call = __builtin_FUNCTION()) {
   std::lock_guard<std::mutex> hold(api);
   calls[call]++;
+  if (Result r = enter(call)) return r;
   if (!initialized) return kNotInitialized;
   if (!current || !current->references) return kInvalidContext;
   advance_streams();
@@ -86,8 +96,9 @@ template <class F> Result in_context(F body, const char* call = __builtin_FUNCTI
 }
 
 // at_driver runs the body of a call that needs no context.
-template <class F> Result at_driver(F body) {
+template <class F> Result at_driver(F body, const char* call = __builtin_FUNCTION()) {
   std::lock_guard<std::mutex> hold(api);
+  if (Result r = enter(call)) return r;
   return initialized ? body() : kNotInitialized;
 }
 
@@ -117,7 +128,7 @@ struct Stream {
 struct Event {
   Context* context;
   Ticket ticket;
-  bool timed;
+  bool timed, blocking;
   double milliseconds = 0;
 };
 
@@ -141,10 +152,7 @@ bool is_done(const Ticket& ticket);
 // ---- memory (driver_memory.cc) -----------------------------------------------------------------------
 
 bool is_pinned(const void* p, size_t bytes);
-
-// ---- launches (driver_launch.cc) ---------------------------------------------------------------------
-
-extern int launches;  // since the setting fail_launch was made
+int unmapped(const Context& c);  // memory without addresses (driver_virtual.cc)
 
 // ---- modules (driver_module.cc, image.cc) ------------------------------------------------------------
 
@@ -153,7 +161,8 @@ struct Limits {
   unsigned registers = 0, threads = 1024, shared = 0, local = 0;
 };
 
-// Image is what is read from an image.
+// Image is what is read from an image. The text "emu" means all kernels of the library; "emu NAME..." means those of
+// the names, and a kernel that is not there does nothing.
 struct Image {
   enum { cubin, ptx, host, stand_in, unknown } kind = unknown;
   unsigned capability = 0;  // cubin and PTX: 10 * major + minor
@@ -163,6 +172,7 @@ Image read_image(const char* bytes, size_t most);
 size_t object_size(const char* elf);
 
 struct Module {
+  Context* context;
   std::map<std::string, const Kernel*> kernels;
   Image image;
   bool unloaded = false;

@@ -4,8 +4,6 @@
 
 namespace emu {
 
-int launches;
-
 namespace {
 
 // Arguments are a launch's parameters, copied.
@@ -72,18 +70,10 @@ Result code_of(Fault kind) {
   return kLaunchFailed;
 }
 
-// should_fail tells whether this launch fails by the settings. Some errors are refusals when a launch is queued,
-// without effect on other work; the others are faults when the kernel runs.
-bool should_fail(bool queued) {
-  const bool refusal = settings.fail_code == kInvalidValue || settings.fail_code == kLaunchOutOfResources;
-  return settings.fail_launch && refusal == queued && ++launches == settings.fail_launch;
-}
-
-std::string injected() { return "launch " + std::to_string(launches) + " fails because it was told to"; }
-
 void execute(Context& c, Module& m, const Kernel& kernel, const Shape& shape, Arguments& arguments) {
-  if (should_fail(false)) return latch(c, (Result)settings.fail_code, injected());
+  if (Result r = told("launch")) return latch(c, r, "");
   if (m.unloaded) return latch(c, kLaunchFailed, std::string(kernel.name) + " runs after its module was unloaded");
+  if (!kernel.run) return;
   const Report report = run(kernel, shape, arguments.pointers.data());
   if (report.kind != Fault::none) latch(c, code_of(report.kind), report.text);
 }
@@ -95,7 +85,7 @@ Result launch(void* function, const Shape& shape, void* stream, void** parameter
     Stream* s = stream_of(stream);
     if (!f || !s) return explain(kInvalidHandle, f ? "no such stream" : "no such function");
     if (Result r = check_shape(*f, shape)) return r;
-    if (should_fail(true)) return explain((Result)settings.fail_code, injected());
+    if (f->module->context != current) return explain(kInvalidHandle, "a kernel of a module of another context");
     auto arguments = std::make_shared<Arguments>();
     if (Result r = collect_arguments(*f->kernel, parameters, extra, *arguments)) return r;
     submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) {
@@ -118,6 +108,7 @@ using namespace emu;
 
 API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                    unsigned dynamic, void* stream, void** parameters, void** extra) {
+  if (settings.forget) return kSuccess;
   return launch(f, {{gx, gy, gz}, {bx, by, bz}, dynamic}, stream, parameters, extra);
 }
 

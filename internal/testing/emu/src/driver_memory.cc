@@ -5,12 +5,20 @@
 #include "driver.h"
 #include "checker.h"
 #include <cstdlib>
+#include <sys/mman.h>
 
 namespace emu {
 
 namespace {
 
-std::map<const char*, size_t> pinned;  // by start
+struct Pinned {
+  size_t bytes;
+  Context* context;
+};
+std::map<const char*, Pinned> pinned;  // by start
+
+constexpr size_t kPage = 4096;
+size_t pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 void* pointer(Address a) { return reinterpret_cast<void*>(a); }
 
@@ -20,13 +28,16 @@ bool inside(const void* p, size_t bytes) {
   return offset_of(p) + bytes <= a.start + a.bytes;
 }
 
-// copy moves bytes when a stream reaches the copy. The device may have been taken from under it by then.
-void copy(Context& c, void* to, const void* from, size_t bytes, const char* what) {
+// copy moves bytes when a stream reaches the copy. The memory may have been taken from under it by then; late is pinned
+// memory that it uses.
+void copy(Context& c, void* to, const void* from, size_t bytes, const char* what, const void* late = nullptr) {
   for (const void* p : {(const void*)to, from})
     if (in_arena(p) && !inside(p, bytes))
       return latch(c, kIllegalAddress,
                    std::string(what) + " of " + std::to_string(bytes) +
                        " bytes goes beyond its memory: " + describe(offset_of(p)));
+  if (late && !is_pinned(late, bytes))
+    return latch(c, kIllegalAddress, std::string(what) + " uses freed pinned memory");
   memmove(to, from, bytes);
   if (in_arena(to)) mark_written(to, bytes);
 }
@@ -37,23 +48,10 @@ Result check_device(Address p, size_t bytes, const char* what) {
                  std::string(what) + ": " + std::to_string(bytes) + " bytes are not inside one allocation of a device");
 }
 
-Result check_pageable(const void* host, size_t bytes, const char* what) {
-  if (!settings.refuse_pageable || is_pinned(host, bytes)) return kSuccess;
+// A driver takes other memory, but then the copy is not asynchronous.
+Result check_pinned(const void* host, size_t bytes, const char* what) {
+  if (is_pinned(host, bytes)) return kSuccess;
   return explain(kInvalidValue, std::string(what) + " of host memory that is not pinned");
-}
-
-using Bytes = std::shared_ptr<std::vector<char>>;
-
-Bytes snapshot(const void* p, size_t bytes) {
-  const char* c = static_cast<const char*>(p);
-  return std::make_shared<std::vector<char>>(c, c + bytes);
-}
-
-// to_device queues the copy of bytes that are taken now.
-void to_device(Stream& s, Address to, const void* from, size_t bytes) {
-  submit(s, [=, data = snapshot(from, bytes)](Context& c) {
-    copy(c, pointer(to), data->data(), bytes, "a copy to the device");
-  });
 }
 
 Result queue_copy(void* stream, Address to, Address from, size_t bytes, const char* call = __builtin_FUNCTION()) {
@@ -94,7 +92,7 @@ bool is_pinned(const void* p, size_t bytes) {
   auto it = pinned.upper_bound(static_cast<const char*>(p));
   if (it == pinned.begin()) return false;
   --it;
-  return static_cast<const char*>(p) + bytes <= it->first + it->second;
+  return static_cast<const char*>(p) + bytes <= it->first + it->second.bytes;
 }
 
 }  // namespace emu
@@ -158,38 +156,46 @@ API cuPointerGetAttribute(void* value, int which, Address p) {
 }
 
 API cuMemHostAlloc(void** p, size_t bytes, unsigned) {
-  return in_context([&](Context&) {
+  return in_context([&](Context& c) {
     if (!bytes) return kInvalidValue;
-    if (posix_memalign(p, 4096, bytes)) return kOutOfMemory;
+    if (posix_memalign(p, kPage, pages(bytes))) return kOutOfMemory;
     memset(*p, 0xff, bytes);
-    pinned[static_cast<char*>(*p)] = bytes;
+    pinned[static_cast<char*>(*p)] = {bytes, &c};
+    c.pinned++;
     return kSuccess;
   });
 }
 API cuMemAllocHost_v2(void** p, size_t bytes) { return cuMemHostAlloc(p, bytes, 0); }
 
-// Freed pinned memory is filled and kept, so that a late copy shows instead of crashing.
+// The addresses of freed pinned memory are kept, so that its late use shows instead of crashing.
 API cuMemFreeHost(void* p) {
   return in_context([&](Context&) {
     auto it = pinned.find(static_cast<char*>(p));
     if (it == pinned.end()) return explain(kInvalidValue, "free: not pinned memory");
-    memset(p, 0xff, it->second);
+    madvise(p, pages(it->second.bytes), MADV_DONTNEED);
+    it->second.context->pinned--;
     pinned.erase(it);
     return kSuccess;
   });
 }
 
 API cuMemHostRegister_v2(void* p, size_t bytes, unsigned) {
-  return in_context([&](Context&) {
+  return in_context([&](Context& c) {
     if (is_pinned(p, 1)) return kHostMemoryAlreadyRegistered;
-    pinned[static_cast<char*>(p)] = bytes;
+    pinned[static_cast<char*>(p)] = {bytes, &c};
+    c.pinned++;
     return kSuccess;
   });
 }
 
 API cuMemHostUnregister(void* p) {
-  return in_context(
-      [&](Context&) { return pinned.erase(static_cast<char*>(p)) ? kSuccess : kHostMemoryNotRegistered; });
+  return in_context([&](Context&) {
+    auto it = pinned.find(static_cast<char*>(p));
+    if (it == pinned.end()) return kHostMemoryNotRegistered;
+    it->second.context->pinned--;
+    pinned.erase(it);
+    return kSuccess;
+  });
 }
 
 API cuMemHostGetDevicePointer_v2(Address* device, void* p, unsigned) {
@@ -201,7 +207,9 @@ API cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) {
   return on_stream(nullptr, [&](Stream& s) {
     if (Result r = check_device(to, bytes, "copy to the device")) return r;
     drain(s);
-    to_device(s, to, from, bytes);
+    const char* start = static_cast<const char*>(from);
+    auto data = std::make_shared<std::vector<char>>(start, start + bytes);
+    submit(s, [=](Context& c) { copy(c, pointer(to), data->data(), bytes, "a copy to the device"); });
     return kSuccess;
   });
 }
@@ -209,11 +217,8 @@ API cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) {
 API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* stream) {
   return on_stream(stream, [&](Stream& s) {
     if (Result r = check_device(to, bytes, "copy to the device")) return r;
-    if (Result r = check_pageable(from, bytes, "asynchronous copy to the device")) return r;
-    if (is_pinned(from, bytes))
-      submit(s, [=](Context& c) { copy(c, pointer(to), from, bytes, "a copy to the device"); });
-    else
-      to_device(s, to, from, bytes);
+    if (Result r = check_pinned(from, bytes, "asynchronous copy to the device")) return r;
+    submit(s, [=](Context& c) { copy(c, pointer(to), from, bytes, "a copy to the device", from); });
     return kSuccess;
   });
 }
@@ -230,11 +235,9 @@ API cuMemcpyDtoH_v2(void* to, Address from, size_t bytes) {
 API cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* stream) {
   return on_stream(stream, [&](Stream& s) {
     if (Result r = check_device(from, bytes, "copy to the host")) return r;
-    if (Result r = check_pageable(to, bytes, "asynchronous copy to the host")) return r;
-    const bool late = is_pinned(to, bytes);
-    if (late) memset(to, 0xff, bytes);
-    const Ticket t = submit(s, [=](Context& c) { copy(c, to, pointer(from), bytes, "a copy to the host"); });
-    if (!late) run_until(t);
+    if (Result r = check_pinned(to, bytes, "asynchronous copy to the host")) return r;
+    memset(to, 0xff, bytes);
+    submit(s, [=](Context& c) { copy(c, to, pointer(from), bytes, "a copy to the host", to); });
     return kSuccess;
   });
 }
@@ -243,10 +246,21 @@ API cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) { return queue_copy(
 API cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* stream) {
   return queue_copy(stream, to, from, bytes);
 }
-API cuMemcpyPeerAsync(Address to, void*, Address from, void*, size_t bytes, void* stream) {
-  return queue_copy(stream, to, from, bytes);
+// A driver copies between devices that were not connected through the host; here that is an error.
+API cuMemcpyPeerAsync(Address to, void* target, Address from, void* source, size_t bytes, void* stream) {
+  return on_stream(stream, [&](Stream& s) {
+    for (auto [p, context] : {std::pair{to, target}, std::pair{from, source}}) {
+      if (Result r = check_device(p, bytes, "copy")) return r;
+      if (&contexts[allocation_at(pointer(p)).device] != context) return explain(kInvalidValue, "copy: another device");
+    }
+    if (!s.context->peers[context_of(source)->device]) return kPeerAccessNotEnabled;
+    submit(s, [=](Context& c) {
+      copy(c, pointer(to), pointer(from), bytes, "a copy");
+      if (settings.lies && bytes) static_cast<char*>(pointer(to))[bytes / 2] ^= 1;
+    });
+    return kSuccess;
+  });
 }
-API cuMemcpyPeer(Address to, void*, Address from, void*, size_t bytes) { return queue_copy(nullptr, to, from, bytes); }
 
 API cuMemcpyAsync(Address to, Address from, size_t bytes, void* stream) {
   if (!in_arena(pointer(from))) return cuMemcpyHtoDAsync_v2(to, pointer(from), bytes, stream);

@@ -47,18 +47,25 @@ Result fits(const Image& image) {
   return kSuccess;
 }
 
-Result load(void** handle, const void* bytes) {
+Result load(Context& c, void** handle, const void* bytes) {
   if (!bytes) return kInvalidValue;
+  if (c.modules == settings.modules) return explain(kOutOfMemory, "no more modules fit");
   auto m = std::make_shared<Module>();
   m->image = read_image(static_cast<const char*>(bytes), 64 << 20);
   if (m->image.kind == Image::unknown)
-    return explain(kInvalidImage, "neither a cubin nor PTX nor an object for the emulator");
+    return explain(kInvalidImage, "not an image: neither a cubin nor PTX nor an object for the emulator");
   if (Result r = fits(m->image)) return r;
   if (m->image.kind == Image::host) {
     if (Result r = open_object(static_cast<const char*>(bytes), m->kernels)) return r;
   } else {
     m->kernels = built_in();
+    const auto is_here = [&](auto& k) { return m->kernels.count(k.first) > 0; };
+    if (m->image.kind != Image::stand_in &&
+        std::none_of(m->image.kernels.begin(), m->image.kernels.end(), is_here))
+      return explain(kInvalidImage, "not an image of kernels that this library has");
   }
+  m->context = &c;
+  c.modules++;
   modules[m.get()] = m;
   *handle = m.get();
   return kSuccess;
@@ -76,6 +83,8 @@ Result find_function(void** handle, Module* m, const char* name) {
   if (!modules.count(m)) return explain(kInvalidHandle, "no such module");
   auto it = m->kernels.find(name);
   const bool listed = m->image.kernels.empty() || m->image.kernels.count(name);
+  if (it == m->kernels.end() && listed && m->image.kind == Image::stand_in && !m->image.kernels.empty())
+    it = m->kernels.emplace(name, new Kernel{strdup(name), nullptr, nullptr, 0, 1024}).first;
   if (it == m->kernels.end() || !listed)
     return explain(kNotFound, std::string("no kernel ") + name + (listed ? " in the sources" : " in the image"));
   auto& f = m->functions[name];
@@ -121,17 +130,23 @@ Function* function_of(void* handle) {
 using namespace emu;
 
 API cuModuleLoadData(void** module, const void* image) {
-  return in_context([&](Context&) { return load(module, image); });
+  return in_context([&](Context& c) { return load(c, module, image); });
 }
-API cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, void**) {
-  return cuModuleLoadData(module, image);
+API cuModuleLoadDataEx(void** module, const void* image, unsigned n, int* options, void** values) {
+  return in_context([&](Context& c) {
+    const Result r = load(c, module, image);
+    for (unsigned i = 0; r && i + 1 < n; i++)  // CU_JIT_ERROR_LOG_BUFFER, and its size
+      if (options[i] == 5) snprintf((char*)values[i], (size_t)values[i + 1], "emulator: %s\n", explanation.c_str());
+    return r;
+  });
 }
 API cuModuleLoadFatBinary(void** module, const void* image) { return cuModuleLoadData(module, image); }
 
 API cuModuleUnload(void* module) {
-  return in_context([&](Context&) {
+  return in_context([&](Context& c) {
     auto it = modules.find(static_cast<Module*>(module));
-    if (it == modules.end()) return explain(kInvalidHandle, "no such module");
+    if (it == modules.end() || it->second->context != &c) return explain(kInvalidHandle, "no such module");
+    c.modules--;
     it->second->unloaded = true;  // queued launches fail
     modules.erase(it);
     return kSuccess;

@@ -162,6 +162,7 @@ API cuStreamSynchronize(void* stream) {
   return on_stream(stream, [](Stream& s) {
     // The null stream is done when the streams that it follows are.
     if (&s == s.context->null_stream) submit(s, [](Context&) {});
+    if (settings.blocking && !(s.context->flags & 4)) return explain(kNotSupported, "a wait for a stream spins");
     drain(s);
     return kSuccess;
   });
@@ -183,15 +184,19 @@ API cuLaunchHostFunc(void* stream, void (*f)(void*), void* argument) {
 API cuStreamWriteValue32_v2(void* stream, Address address, unsigned value, unsigned) {
   return on_stream(stream, [&](Stream& s) {
     auto* word = reinterpret_cast<unsigned*>(address);
-    submit(s, [=](Context&) { __atomic_store_n(word, value, __ATOMIC_RELEASE); });
+    submit(s, [=](Context& c) {
+      if (!in_arena(word) && !is_pinned(word, 4)) return latch(c, kIllegalAddress, "a write to freed pinned memory");
+      __atomic_store_n(word, value, __ATOMIC_RELEASE);
+    });
     return kSuccess;
   });
 }
 
 API cuEventCreate(void** event, unsigned flags) {
   return in_context([&](Context& c) {
-    events.push_back(new Event{&c, {}, !(flags & 2), 0});  // 2: CU_EVENT_DISABLE_TIMING
+    events.push_back(new Event{&c, {}, !(flags & 2), (flags & 1) != 0});  // BLOCKING_SYNC 1, DISABLE_TIMING 2
     *event = events.back();
+    c.events++;
     return kSuccess;
   });
 }
@@ -200,6 +205,7 @@ API cuEventCreate(void** event, unsigned flags) {
 API cuEventDestroy_v2(void* event) {
   return with_event(event, [&](Event& e) {
     events.erase(std::find(events.begin(), events.end(), &e));
+    e.context->events--;
     return kSuccess;
   });
 }
@@ -221,7 +227,11 @@ API cuEventQuery(void* event) {
 }
 
 API cuEventSynchronize(void* event) {
-  return with_event(event, [](Event& e) { return run_until(e.ticket), kSuccess; });
+  return with_event(event, [](Event& e) {
+    if (settings.blocking && !e.blocking) return explain(kNotSupported, "a wait for an event spins");
+    run_until(e.ticket);
+    return kSuccess;
+  });
 }
 
 API cuEventElapsedTime(float* milliseconds, void* start, void* end) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 namespace emu {
 
@@ -134,8 +135,13 @@ Image read_image(const char* bytes, size_t most) {
     if (machine == 190) return read_cubin(Elf(r));
     return image;
   }
-  if (!memcmp(bytes, "emu", 4)) image.kind = Image::stand_in;
   const std::string text(bytes, strnlen(bytes, most));
+  std::istringstream words(text);
+  std::string word;
+  words >> word;
+  if (word == "emu") image.kind = Image::stand_in;
+  while (image.kind == Image::stand_in && words >> word)
+    image.kernels[word] = {settings.registers, 1024, 1 << 10, settings.local};
   if (text.find(".version") != std::string::npos) return read_ptx(text);
   return image;
 }

@@ -16,6 +16,13 @@ using u64 = uint64_t;
 enum class Order { fifo, lifo, random, skewed };
 enum class When { early, late, random };
 
+// Failure is the call of a function of the driver, counted from the setting on, that fails with a code. Of "launch" it
+// is the run of a kernel.
+struct Failure {
+  std::string call;
+  int number = 0, code = 0, calls = 0;
+};
+
 // Settings change between launches only. README.md describes them.
 struct Settings {
   Order order = Order::fifo;    // of threads
@@ -26,16 +33,26 @@ struct Settings {
   int devices = 1;
   int capability = 90;          // 10 * major + minor
   int multiprocessors = 132;    // that a device says it has
-  size_t memory = 512 << 20;    // of a device
-  bool refuse_pageable = false; // asynchronous copies of memory that is not pinned are errors
-  int fail_launch = 0;          // number of the launch that fails, counting from 1
-  int fail_code = 719;
+  size_t memory = 1 << 30;      // of a device
   bool count = false;           // collect statistics of accesses
+  Failure fail;
+  std::string hang;             // a function that never returns
+  int init = 0;                 // what cuInit returns
+  int driver = 13000, compiler = 12040;  // versions, 1000 * major + 10 * minor
+  bool apart = false, pcie = false, lies = false;  // links between devices
+  bool blocking = false;        // waits that spin are errors
+  bool leaks = false;           // the end of a context that still has something ends the process
+  bool forget = false;          // launches cost nothing, so that callers can be timed
+  int modules = 1 << 30;        // that fit on a device
+  unsigned registers = 40, local = 0;  // of a kernel of a list of names
 };
 extern Settings settings;
 
 // set changes one setting; it returns false if name or value is unknown.
 bool set(const std::string& name, const std::string& value);
+
+// follow_environment makes the settings what the variable WEFT_EMU says, if that has changed.
+void follow_environment();
 
 // ---- faults (launch.cc) ------------------------------------------------------------------------------
 
@@ -79,13 +96,24 @@ inline size_t offset_of(const void* p) { return (size_t)((const char*)p - arena)
 inline bool in_arena(const void* p) { return offset_of(p) < arena_bytes; }
 inline bool is_shared(size_t offset) { return offset < kWindow * kWindows; }
 
+constexpr int kDevices = 8;               // at most
+constexpr size_t kGranularity = 2 << 20;  // of virtual memory
+
 void* allocate(int device, size_t bytes);  // null if the device is full
 bool release(void* p);                     // false if p is not the start of an allocation
 void release_all(int device);
 size_t used(int device);
+int holdings(int device);                  // allocations, mappings and ranges
+
+// Ranges of addresses, to which memory is mapped. What is mapped can be used when it has access.
+void* reserve(int device, size_t bytes);   // null if there are no addresses left
+bool unreserve(void* p, size_t bytes);     // false if p is no range of this size, or memory is mapped there
+bool map(int device, void* p, size_t bytes);  // false if that is not in a range, or mapped
+bool give_access(void* p, size_t bytes);   // false if p was not mapped at once
+bool unmap(void* p, size_t bytes);         // false if that is a part of what was mapped at once
 
 struct Allocation {
-  size_t start = 0, bytes = 0;  // 0 bytes: there is none
+  size_t start = 0, bytes = 0;  // 0 bytes: there is none; mappings in a row are one
   int device = 0;
 };
 Allocation allocation_at(const void* p);  // the allocation that holds p

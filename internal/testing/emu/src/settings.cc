@@ -1,7 +1,8 @@
-// Settings, from the environment at the start and from set() later.
+// Settings, from the environment and from set().
 #include "runtime.h"
+#include <algorithm>
 #include <cstdlib>
-#include <map>
+#include <sstream>
 
 namespace emu {
 
@@ -24,9 +25,18 @@ template <class T> bool number(const std::string& value, T* setting) {
   return true;
 }
 
-// when is called before the variables of this file have their values.
 bool when(const std::string& value, When* setting) {
   return choose<When>({{"early", When::early}, {"late", When::late}, {"random", When::random}}, value, setting);
+}
+
+// failure reads FUNCTION:NUMBER:CODE. What follows makes the text another, so that calls are counted anew.
+bool failure(const std::string& value, Failure* fail) {
+  char call[64];
+  *fail = {};
+  if (value.empty()) return true;
+  if (sscanf(value.c_str(), "%63[^:]:%d:%d", call, &fail->number, &fail->code) != 3) return false;
+  fail->call = call;
+  return true;
 }
 
 }  // namespace
@@ -41,32 +51,42 @@ bool set(const std::string& name, const std::string& value) {
   if (name == "streams") return when(value, &s.streams);
   if (name == "seed") return number(value, &s.seed);
   if (name == "threads") return number(value, &s.threads) && s.threads >= 1 && s.threads <= kWindows;
-  if (name == "devices") return number(value, &s.devices) && s.devices >= 0 && s.devices <= 8;
+  if (name == "devices") return number(value, &s.devices) && s.devices >= 0 && s.devices <= kDevices;
   if (name == "capability") return number(value, &s.capability);
   if (name == "multiprocessors") return number(value, &s.multiprocessors) && s.multiprocessors >= 1;
   if (name == "memory") return number(value, &s.memory);
-  if (name == "pageable") return choose<bool>({{"copy", false}, {"refuse", true}}, value, &s.refuse_pageable);
-  if (name == "fail_launch") return number(value, &s.fail_launch);
-  if (name == "fail_code") return number(value, &s.fail_code);
-  if (name == "count") return choose<bool>({{"0", false}, {"1", true}}, value, &s.count);
+  if (name == "count") return number(value, &s.count);
+  if (name == "fail") return failure(value, &s.fail);
+  if (name == "hang") return s.hang = value, true;
+  if (name == "init") return number(value, &s.init);
+  if (name == "driver") return number(value, &s.driver);
+  if (name == "compiler") return number(value, &s.compiler);
+  if (name == "apart") return number(value, &s.apart);
+  if (name == "pcie") return number(value, &s.pcie);
+  if (name == "lies") return number(value, &s.lies);
+  if (name == "blocking") return number(value, &s.blocking);
+  if (name == "leaks") return number(value, &s.leaks);
+  if (name == "forget") return number(value, &s.forget);
+  if (name == "modules") return number(value, &s.modules);
+  if (name == "registers") return number(value, &s.registers);
+  if (name == "local") return number(value, &s.local);
   return false;
 }
 
-namespace {
-
-// An invalid variable stops the program: tests that depend on it would be meaningless.
-__attribute__((constructor)) void read_environment() {
-  for (const char* name : {"order", "copies", "streams", "seed", "threads", "devices", "capability", "multiprocessors",
-                           "memory", "pageable", "fail_launch", "fail_code", "count"}) {
-    std::string variable = "WEFT_EMU_";
-    for (const char* c = name; *c; c++) variable += (char)toupper(*c);
-    const char* value = getenv(variable.c_str());
-    if (value && !set(name, value)) {
-      fprintf(stderr, "emulator: %s=%s is not valid; see internal/testing/emu/README.md\n", variable.c_str(), value);
-      abort();
-    }
+// An invalid setting stops the program: tests that depend on it would be meaningless.
+void follow_environment() {
+  static std::string followed;
+  const char* text = getenv("WEFT_EMU");
+  if (followed == (text ? text : "")) return;
+  followed = text ? text : "";
+  settings = {};
+  std::istringstream all(followed);
+  for (std::string one; getline(all, one, ',');) {
+    const size_t equals = std::min(one.find('='), one.size() - 1);
+    if (one.empty() || set(one.substr(0, equals), one.substr(equals + 1))) continue;
+    fprintf(stderr, "emulator: WEFT_EMU has %s, which is not valid; see internal/testing/emu/README.md\n", one.c_str());
+    abort();
   }
 }
 
-}  // namespace
 }  // namespace emu

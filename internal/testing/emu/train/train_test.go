@@ -292,7 +292,7 @@ func TestOutOfMemoryInStep(t *testing.T) {
 // The driver refuses memory in the middle of a step. The step says where, changes nothing and leaves nothing behind,
 // and with smaller batches the training goes on.
 func TestDriverOutOfMemoryInStep(t *testing.T) {
-	if !inChild(t, "WEFT_EMU_MEMORY=8388608") {
+	if !inChild(t, "WEFT_EMU=memory=8388608") {
 		return
 	}
 	dev := open(t, "cuda")
@@ -343,7 +343,7 @@ func TestDriverOutOfMemoryInStep(t *testing.T) {
 
 // All memory of the device lies idle in the pool when an operation needs some for itself.
 func TestScratchFromPool(t *testing.T) {
-	if !inChild(t, "WEFT_EMU_MEMORY=16500000") {
+	if !inChild(t, "WEFT_EMU=memory=19065100") {
 		return
 	}
 	dev := open(t, "cuda")
@@ -363,14 +363,12 @@ func TestRefusedLaunchInStep(t *testing.T) {
 	steps(t, m, 0, 2)
 	steps(t, same, 0, 2)
 	before, live := m.Optimizer.Hash(), dev.Stats().Memory.Blocks
-	defer driver.Set("fail_code", "719")
 	for code, name := range map[string]string{"1": "CUDA_ERROR_INVALID_VALUE",
 		"701": "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"} {
 		for _, launch := range []string{"1", "4", "9"} {
-			must(t, driver.Set("fail_code", code))
-			must(t, driver.Set("fail_launch", launch))
+			must(t, driver.Set("fail", "cuLaunchKernel:"+launch+":"+code))
 			err := m.Step(2)
-			must(t, driver.Set("fail_launch", "0"))
+			must(t, driver.Set("fail", ""))
 			cpu.Step(func(*tensor.Scope) error { return err }) // random streams are counted by step
 			var e *tensor.Error
 			if !errors.As(err, &e) || e.Kind != tensor.ErrDevice || !strings.HasPrefix(e.Site, "train_test.go:") ||
@@ -400,7 +398,7 @@ func TestFaultInStep(t *testing.T) {
 	m.Look = func(loss *tensor.Tensor) { loss.Item() }
 	steps(t, m, 0, 2)
 	must(t, dev.Synchronize())
-	must(t, driver.Set("fail_launch", "5"))
+	must(t, driver.Set("fail", "launch:5:719"))
 	err := m.Step(2)
 	if !errors.Is(err, cuda.ErrFault) || !errors.Is(err, tensor.ErrDevice) {
 		t.Fatalf("the step returns %v", err)
@@ -445,7 +443,7 @@ func TestReopen(t *testing.T) {
 
 // Two devices train at the same time, each as the CPU does.
 func TestTwoDevices(t *testing.T) {
-	if !inChild(t, "WEFT_EMU_DEVICES=2") {
+	if !inChild(t, "WEFT_EMU=devices=2") {
 		return
 	}
 	want := hashOnCPU(t, 4)
@@ -465,8 +463,8 @@ func TestTwoDevices(t *testing.T) {
 func TestNoGPU(t *testing.T) {
 	for _, c := range []struct{ name, env, want string }{
 		{"no driver", "WEFT_CUDA_DRIVER=" + missing, "WEFT_CUDA_DRIVER names no driver library: " + missing},
-		{"no device", "WEFT_EMU_DEVICES=0", "sees no GPU"},
-		{"old", "WEFT_EMU_CAPABILITY=75", "has compute capability 7.5 (Turing); Weft needs 8.0"},
+		{"no device", "WEFT_EMU=devices=0", "sees no GPU"},
+		{"old", "WEFT_EMU=capability=75", "has compute capability 7.5 (Turing); Weft needs 8.0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !inChild(t, c.env) {
