@@ -172,7 +172,8 @@ func data(s seam.Sample[*tensor.Tensor]) []*tensor.Tensor {
 // elsewhere are the rows with operands but without samples, and where they are tested.
 var elsewhere = map[string]string{
 	"any": "TestReductions", "all": "TestReductions", "layer_norm_grad": "the samples of layer_norm",
-	"rms_norm_grad": "the samples of rms_norm",
+	"rms_norm_grad": "the samples of rms_norm", "batch_norm_train": "TestBatchNorm of kernels/cpu",
+	"batch_norm_train_grad": "TestBatchNorm of kernels/cpu",
 }
 
 // often are the expressions that small models use.
