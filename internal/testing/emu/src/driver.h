@@ -34,8 +34,6 @@ enum Result : int {
   kPeerAccessAlreadyEnabled = 704,
   kPeerAccessNotEnabled = 705,
   kPrimaryContextActive = 708,
-  kHostMemoryAlreadyRegistered = 712,
-  kHostMemoryNotRegistered = 713,
   kMisalignedAddress = 716,
   kLaunchFailed = 719,
   kNotSupported = 801,

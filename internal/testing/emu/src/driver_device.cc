@@ -2,7 +2,6 @@
 #include "driver.h"
 #include <algorithm>
 #include <cstdio>
-#include <dlfcn.h>
 #include <unistd.h>
 
 namespace emu {
@@ -32,9 +31,6 @@ bool means(const std::string& function, const char* call) {
   const size_t n = function.size();
   return n && !strncmp(call, function.c_str(), n) && (!call[n] || !strncmp(call + n, "_v", 2));
 }
-
-// The contexts a thread has pushed; the top is the current one.
-thread_local std::vector<Context*> stack;
 
 void reset(Context& c) {
   for (Stream* s : c.streams) s->queue.clear(), s->done = s->issued, s->destroyed = true;
@@ -143,23 +139,6 @@ API cuDeviceGetName(char* name, int size, int device) {
   });
 }
 
-API cuDeviceGetUuid_v2(void* uuid, int device) {
-  return at_driver([&] {
-    if (!is_device(device)) return kInvalidDevice;
-    memset(uuid, 0xe0 + device, 16);
-    return kSuccess;
-  });
-}
-API cuDeviceGetUuid(void* uuid, int device) { return cuDeviceGetUuid_v2(uuid, device); }
-
-API cuDeviceGetPCIBusId(char* id, int size, int device) {
-  return at_driver([&] {
-    if (!is_device(device)) return kInvalidDevice;
-    snprintf(id, size, "0001:%02x:02.0", attribute(33, device));
-    return kSuccess;
-  });
-}
-
 API cuDeviceTotalMem_v2(size_t* bytes, int device) {
   return at_driver([&] { return is_device(device) ? (*bytes = settings.memory, kSuccess) : kInvalidDevice; });
 }
@@ -212,13 +191,6 @@ API cuDevicePrimaryCtxReset_v2(int device) {
   return at_driver([&] { return is_device(device) ? (reset(contexts[device]), kSuccess) : kInvalidDevice; });
 }
 
-API cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
-  return at_driver([&] {
-    if (!is_device(device)) return kInvalidDevice;
-    return *flags = contexts[device].flags, *active = contexts[device].references > 0, kSuccess;
-  });
-}
-
 API cuDevicePrimaryCtxSetFlags_v2(int device, unsigned flags) {
   return at_driver([&] {
     if (!is_device(device)) return kInvalidDevice;
@@ -232,56 +204,12 @@ API cuCtxSetCurrent(void* context) {
   return at_driver([&] {
     if (context && !context_of(context)) return kInvalidContext;
     current = context_of(context);
-    if (stack.empty()) stack.push_back(nullptr);
-    stack.back() = current;
     return kSuccess;
   });
-}
-
-API cuCtxGetCurrent(void** context) {
-  return at_driver([&] { return *context = current, kSuccess; });
-}
-
-API cuCtxPushCurrent_v2(void* context) {
-  return at_driver([&] {
-    if (!context_of(context)) return kInvalidContext;
-    stack.push_back(current = context_of(context));
-    return kSuccess;
-  });
-}
-
-API cuCtxPopCurrent_v2(void** context) {
-  return at_driver([&] {
-    if (stack.empty()) return kInvalidContext;
-    if (context) *context = stack.back();
-    stack.pop_back();
-    current = stack.empty() ? nullptr : stack.back();
-    return kSuccess;
-  });
-}
-
-API cuCtxGetDevice(int* device) {
-  return at_driver([&] { return current ? (*device = current->device, kSuccess) : kInvalidContext; });
-}
-
-API cuCtxGetFlags(unsigned* flags) {
-  return at_driver([&] { return current ? (*flags = current->flags, kSuccess) : kInvalidContext; });
 }
 
 API cuCtxSynchronize() {
   return in_context([](Context& c) { return drain(c), kSuccess; });
-}
-
-API cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  return in_context([&](Context&) { return *least = 0, *greatest = -5, kSuccess; });
-}
-
-API cuCtxGetLimit(size_t* value, int which) {
-  return in_context([&](Context&) { return *value = which == 0 ? 1024 : 0, kSuccess; });
-}
-
-API cuCtxSetLimit(int, size_t) {
-  return in_context([](Context&) { return kSuccess; });
 }
 
 API cuCtxEnablePeerAccess(void* peer, unsigned) {
@@ -294,33 +222,4 @@ API cuCtxEnablePeerAccess(void* peer, unsigned) {
     c.peers[other->device] = true;
     return kSuccess;
   });
-}
-
-API cuCtxDisablePeerAccess(void* peer) {
-  return in_context([&](Context& c) {
-    Context* other = context_of(peer);
-    if (!other) return kInvalidContext;
-    if (!c.peers[other->device]) return kPeerAccessNotEnabled;
-    c.peers[other->device] = false;
-    return kSuccess;
-  });
-}
-
-// find_symbol returns the newest version of a function in this library.
-static void* find_symbol(const std::string& name) {
-  Dl_info info;
-  dladdr(reinterpret_cast<void*>(&cuInit), &info);
-  void* self = dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-  for (const char* suffix : {"_v3", "_v2", ""})
-    if (void* p = dlsym(self, (name + suffix).c_str())) return p;
-  return nullptr;
-}
-
-API cuGetProcAddress_v2(const char* name, void** p, int, unsigned long long, int* status) {
-  *p = find_symbol(name);
-  if (status) *status = *p ? 0 : 1;  // 1: not found
-  return *p ? kSuccess : kNotFound;
-}
-API cuGetProcAddress(const char* name, void** p, int version, unsigned long long flags) {
-  return cuGetProcAddress_v2(name, p, version, flags, nullptr);
 }

@@ -21,27 +21,6 @@ struct Arguments {
   }
 };
 
-// collect takes the parameters from pointers to each, or from one packed buffer.
-Result collect_arguments(const Kernel& k, void** parameters, void** extra, Arguments& to) {
-  if (k.count && !parameters && !extra) return explain(kInvalidValue, "a launch without parameters");
-  const char* packed = nullptr;
-  size_t bytes = 0;
-  for (; extra && *extra; extra += 2) {
-    if (*extra == (void*)1) packed = static_cast<char*>(extra[1]);        // CU_LAUNCH_PARAM_BUFFER_POINTER
-    if (*extra == (void*)2) bytes = *static_cast<size_t*>(extra[1]);      // CU_LAUNCH_PARAM_BUFFER_SIZE
-  }
-  size_t at = 0;
-  for (int i = 0; i < k.count; i++) {
-    const Parameter& p = k.parameters[i];
-    at = (at + p.align - 1) / p.align * p.align;
-    if (packed && at + p.bytes > bytes)
-      return explain(kInvalidValue, "the packed parameters are too short for " + std::string(k.name));
-    to.add(p, packed ? packed + at : parameters[i]);
-    at += p.bytes;
-  }
-  return kSuccess;
-}
-
 Result check_shape(const Function& f, const Shape& s) {
   const dim3 g = s.grid, b = s.block;
   if (!g.x || !g.y || !g.z || g.x > 0x7fffffff || g.y > 65535 || g.z > 65535)
@@ -78,43 +57,29 @@ void execute(Context& c, Module& m, const Kernel& kernel, const Shape& shape, Ar
   if (report.kind != Fault::none) latch(c, code_of(report.kind), report.text);
 }
 
-Result launch(void* function, const Shape& shape, void* stream, void** parameters, void** extra,
-              const char* call = __builtin_FUNCTION()) {
-  return in_context([&](Context&) {
-    Function* f = function_of(function);
-    Stream* s = stream_of(stream);
-    if (!f || !s) return explain(kInvalidHandle, f ? "no such stream" : "no such function");
-    if (Result r = check_shape(*f, shape)) return r;
-    if (f->module->context != current) return explain(kInvalidHandle, "a kernel of a module of another context");
-    auto arguments = std::make_shared<Arguments>();
-    if (Result r = collect_arguments(*f->kernel, parameters, extra, *arguments)) return r;
-    submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) {
-      execute(c, *module, *kernel, shape, *arguments);
-    });
-    return kSuccess;
-  }, call);
-}
-
-// LaunchConfig is the head of a CUlaunchConfig.
-struct LaunchConfig {
-  unsigned grid[3], block[3], dynamic;
-  void* stream;
-};
-
 }  // namespace
 }  // namespace emu
 
 using namespace emu;
 
-API cuLaunchKernel(void* f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-                   unsigned dynamic, void* stream, void** parameters, void** extra) {
+API cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                   unsigned dynamic, void* stream, void** parameters, void**) {
   if (settings.forget) return kSuccess;
-  return launch(f, {{gx, gy, gz}, {bx, by, bz}, dynamic}, stream, parameters, extra);
-}
-
-API cuLaunchKernelEx(const LaunchConfig* c, void* f, void** parameters, void** extra) {
-  return launch(f, {{c->grid[0], c->grid[1], c->grid[2]}, {c->block[0], c->block[1], c->block[2]}, c->dynamic},
-                c->stream, parameters, extra);
+  return in_context([&](Context&) {
+    Function* f = function_of(function);
+    Stream* s = stream_of(stream);
+    if (!f || !s) return explain(kInvalidHandle, f ? "no such stream" : "no such function");
+    const Shape shape{{gx, gy, gz}, {bx, by, bz}, dynamic};
+    if (Result r = check_shape(*f, shape)) return r;
+    if (f->module->context != current) return explain(kInvalidHandle, "a kernel of a module of another context");
+    if (f->kernel->count && !parameters) return explain(kInvalidValue, "a launch without parameters");
+    auto arguments = std::make_shared<Arguments>();
+    for (int i = 0; i < f->kernel->count; i++) arguments->add(f->kernel->parameters[i], parameters[i]);
+    submit(*s, [=, module = f->module, kernel = f->kernel](Context& c) {
+      execute(c, *module, *kernel, shape, *arguments);
+    });
+    return kSuccess;
+  });
 }
 
 // Element types and swizzles are numbered as CUtensorMapDataType and CUtensorMapSwizzle are.

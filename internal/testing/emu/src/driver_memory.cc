@@ -63,29 +63,6 @@ Result queue_copy(void* stream, Address to, Address from, size_t bytes, const ch
   }, call);
 }
 
-template <class T>
-Result fill(void* stream, Address to, T value, size_t count, const char* call = __builtin_FUNCTION()) {
-  return on_stream(stream, [&](Stream& s) {
-    if (to % sizeof(T)) return explain(kInvalidValue, "fill: the address is not a multiple of the element");
-    if (Result r = check_device(to, count * sizeof(T), "fill")) return r;
-    submit(s, [=](Context& c) {
-      std::vector<T> data(count, value);
-      copy(c, pointer(to), data.data(), count * sizeof(T), "a fill");
-    });
-    return kSuccess;
-  }, call);
-}
-
-Result allocate_for(Context& c, Address* p, size_t bytes) {
-  if (!bytes) return explain(kInvalidValue, "an allocation of 0 bytes");
-  void* memory = allocate(c.device, bytes);
-  if (!memory)
-    return explain(kOutOfMemory, std::to_string(bytes) + " bytes more than " + std::to_string(used(c.device)) + " of " +
-                                     std::to_string(settings.memory));
-  *p = (Address)memory;
-  return kSuccess;
-}
-
 }  // namespace
 
 bool is_pinned(const void* p, size_t bytes) {
@@ -100,7 +77,13 @@ bool is_pinned(const void* p, size_t bytes) {
 using namespace emu;
 
 API cuMemAlloc_v2(Address* p, size_t bytes) {
-  return in_context([&](Context& c) { return allocate_for(c, p, bytes); });
+  return in_context([&](Context& c) {
+    if (!bytes) return explain(kInvalidValue, "an allocation of 0 bytes");
+    *p = (Address)allocate(c.device, bytes);
+    if (*p) return kSuccess;
+    return explain(kOutOfMemory, std::to_string(bytes) + " bytes more than " + std::to_string(used(c.device)) + " of " +
+                                     std::to_string(settings.memory));
+  });
 }
 
 // Freeing waits for nothing: what still uses the memory will find it gone.
@@ -110,48 +93,11 @@ API cuMemFree_v2(Address p) {
   });
 }
 
-API cuMemAllocAsync(Address* p, size_t bytes, void* stream) {
-  return on_stream(stream, [&](Stream& s) { return allocate_for(*s.context, p, bytes); });
-}
-
-API cuMemFreeAsync(Address p, void* stream) {
-  return on_stream(stream, [&](Stream& s) {
-    if (Result r = check_device(p, 1, "free")) return r;
-    submit(s, [=](Context& c) {
-      if (!release(pointer(p))) latch(c, kInvalidValue, "free: not the start of an allocation");
-    });
-    return kSuccess;
-  });
-}
-
 API cuMemGetInfo_v2(size_t* free, size_t* total) {
   return in_context([&](Context& c) {
     *total = settings.memory;
     *free = settings.memory - used(c.device);
     return kSuccess;
-  });
-}
-
-API cuMemGetAddressRange_v2(Address* base, size_t* bytes, Address p) {
-  return in_context([&](Context&) {
-    const Allocation a = allocation_at(pointer(p));
-    if (!a.bytes) return kNotFound;
-    if (base) *base = (Address)(arena + a.start);
-    if (bytes) *bytes = a.bytes;
-    return kSuccess;
-  });
-}
-
-API cuPointerGetAttribute(void* value, int which, Address p) {
-  return in_context([&](Context&) {
-    const Allocation a = allocation_at(pointer(p));
-    const bool host = is_pinned(pointer(p), 1);
-    if (!a.bytes && !host) return kInvalidValue;
-    switch (which) {
-      case 2: *static_cast<unsigned*>(value) = host ? 1 : 2; return kSuccess;  // MEMORY_TYPE
-      case 9: *static_cast<int*>(value) = host ? -2 : a.device; return kSuccess;  // DEVICE_ORDINAL
-    }
-    return kNotSupported;
   });
 }
 
@@ -165,7 +111,6 @@ API cuMemHostAlloc(void** p, size_t bytes, unsigned) {
     return kSuccess;
   });
 }
-API cuMemAllocHost_v2(void** p, size_t bytes) { return cuMemHostAlloc(p, bytes, 0); }
 
 // The addresses of freed pinned memory are kept, so that its late use shows instead of crashing.
 API cuMemFreeHost(void* p) {
@@ -173,25 +118,6 @@ API cuMemFreeHost(void* p) {
     auto it = pinned.find(static_cast<char*>(p));
     if (it == pinned.end()) return explain(kInvalidValue, "free: not pinned memory");
     madvise(p, pages(it->second.bytes), MADV_DONTNEED);
-    it->second.context->pinned--;
-    pinned.erase(it);
-    return kSuccess;
-  });
-}
-
-API cuMemHostRegister_v2(void* p, size_t bytes, unsigned) {
-  return in_context([&](Context& c) {
-    if (is_pinned(p, 1)) return kHostMemoryAlreadyRegistered;
-    pinned[static_cast<char*>(p)] = {bytes, &c};
-    c.pinned++;
-    return kSuccess;
-  });
-}
-
-API cuMemHostUnregister(void* p) {
-  return in_context([&](Context&) {
-    auto it = pinned.find(static_cast<char*>(p));
-    if (it == pinned.end()) return kHostMemoryNotRegistered;
     it->second.context->pinned--;
     pinned.erase(it);
     return kSuccess;
@@ -242,7 +168,6 @@ API cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* stream) {
   });
 }
 
-API cuMemcpyDtoD_v2(Address to, Address from, size_t bytes) { return queue_copy(nullptr, to, from, bytes); }
 API cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void* stream) {
   return queue_copy(stream, to, from, bytes);
 }
@@ -262,25 +187,13 @@ API cuMemcpyPeerAsync(Address to, void* target, Address from, void* source, size
   });
 }
 
-API cuMemcpyAsync(Address to, Address from, size_t bytes, void* stream) {
-  if (!in_arena(pointer(from))) return cuMemcpyHtoDAsync_v2(to, pointer(from), bytes, stream);
-  if (!in_arena(pointer(to))) return cuMemcpyDtoHAsync_v2(pointer(to), from, bytes, stream);
-  return queue_copy(stream, to, from, bytes);
+API cuMemsetD8Async(Address to, unsigned char value, size_t bytes, void* stream) {
+  return on_stream(stream, [&](Stream& s) {
+    if (Result r = check_device(to, bytes, "fill")) return r;
+    submit(s, [=](Context& c) {
+      const std::vector<char> data(bytes, (char)value);
+      copy(c, pointer(to), data.data(), bytes, "a fill");
+    });
+    return kSuccess;
+  });
 }
-
-API cuMemcpy(Address to, Address from, size_t bytes) {
-  if (!in_arena(pointer(from))) return cuMemcpyHtoD_v2(to, pointer(from), bytes);
-  if (!in_arena(pointer(to))) return cuMemcpyDtoH_v2(pointer(to), from, bytes);
-  return queue_copy(nullptr, to, from, bytes);
-}
-
-API cuMemsetD8_v2(Address to, unsigned char value, size_t count) { return fill(nullptr, to, value, count); }
-API cuMemsetD16_v2(Address to, unsigned short value, size_t count) { return fill(nullptr, to, value, count); }
-API cuMemsetD32_v2(Address to, unsigned value, size_t count) { return fill(nullptr, to, value, count); }
-API cuMemsetD8Async(Address to, unsigned char value, size_t count, void* stream) {
-  return fill(stream, to, value, count);
-}
-API cuMemsetD16Async(Address to, unsigned short value, size_t count, void* stream) {
-  return fill(stream, to, value, count);
-}
-API cuMemsetD32Async(Address to, unsigned value, size_t count, void* stream) { return fill(stream, to, value, count); }

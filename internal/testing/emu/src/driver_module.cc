@@ -103,15 +103,6 @@ template <class F> Result with_function(void* handle, F body, const char* call =
   }, call);
 }
 
-// resident is how many blocks of a function one multiprocessor holds.
-int resident(const Function& f, int threads, size_t dynamic) {
-  const int warps = (threads + 31) / 32;
-  int n = std::min(32, 64 / std::max(1, warps));
-  if (f.limits.registers) n = std::min(n, (int)(65536 / (warps * ((f.limits.registers * 32 + 255) / 256 * 256))));
-  const size_t shared = f.limits.shared + dynamic + 1024;
-  return std::min(n, (int)(most_shared(settings.capability) + 1024) / (int)shared);
-}
-
 }  // namespace
 
 Registration::Registration(const Kernel& kernel) {
@@ -140,7 +131,6 @@ API cuModuleLoadDataEx(void** module, const void* image, unsigned n, int* option
     return r;
   });
 }
-API cuModuleLoadFatBinary(void** module, const void* image) { return cuModuleLoadData(module, image); }
 
 API cuModuleUnload(void* module) {
   return in_context([&](Context& c) {
@@ -155,15 +145,6 @@ API cuModuleUnload(void* module) {
 
 API cuModuleGetFunction(void** function, void* module, const char* name) {
   return in_context([&](Context&) { return find_function(function, static_cast<Module*>(module), name); });
-}
-
-API cuModuleGetGlobal_v2(Address*, size_t*, void*, const char* name) {
-  return in_context([&](Context&) { return explain(kNotFound, std::string("no variable ") + name); });
-}
-
-API cuModuleGetLoadingMode(int* mode) {
-  *mode = 2;  // lazy
-  return kSuccess;
 }
 
 API cuFuncGetAttribute(int* value, int which, void* function) {
@@ -191,35 +172,4 @@ API cuFuncSetAttribute(void* function, int which, int value) {
     f.dynamic = (size_t)value;
     return kSuccess;
   });
-}
-
-API cuFuncSetCacheConfig(void* function, int) {
-  return with_function(function, [](Function&) { return kSuccess; });
-}
-
-API cuFuncGetName(const char** name, void* function) {
-  return with_function(function, [&](Function& f) { return *name = f.kernel->name, kSuccess; });
-}
-
-API cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* bytes) {
-  return with_function(function, [&](Function& f) {
-    if (index >= (size_t)f.kernel->count) return kInvalidValue;
-    size_t at = 0;
-    for (size_t i = 0; i <= index; i++) {
-      const Parameter& p = f.kernel->parameters[i];
-      at = (at + p.align - 1) / p.align * p.align;
-      *offset = at;
-      if (bytes) *bytes = p.bytes;
-      at += p.bytes;
-    }
-    return kSuccess;
-  });
-}
-
-API cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void* function, int threads, size_t dynamic) {
-  return with_function(function, [&](Function& f) { return *blocks = resident(f, threads, dynamic), kSuccess; });
-}
-API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, void* function, int threads, size_t dynamic,
-                                                         unsigned) {
-  return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, dynamic);
 }

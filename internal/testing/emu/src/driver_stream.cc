@@ -131,7 +131,6 @@ Result poll(const Ticket& t) {
 using namespace emu;
 
 API cuStreamCreate(void** stream, unsigned flags) { return create(stream, flags); }
-API cuStreamCreateWithPriority(void** stream, unsigned flags, int) { return create(stream, flags); }
 
 API cuStreamDestroy_v2(void* stream) {
   return on_stream(stream, [&](Stream& s) {
@@ -140,18 +139,6 @@ API cuStreamDestroy_v2(void* stream) {
     forget_finished(*s.context);
     return kSuccess;
   });
-}
-
-API cuStreamGetFlags(void* stream, unsigned* flags) {
-  return on_stream(stream, [&](Stream& s) { return *flags = !s.blocking, kSuccess; });
-}
-
-API cuStreamGetPriority(void* stream, int* priority) {
-  return on_stream(stream, [&](Stream&) { return *priority = 0, kSuccess; });
-}
-
-API cuStreamGetCtx(void* stream, void** context) {
-  return on_stream(stream, [&](Stream& s) { return *context = s.context, kSuccess; });
 }
 
 API cuStreamQuery(void* stream) {
@@ -175,10 +162,6 @@ API cuStreamWaitEvent(void* stream, void* event, unsigned) {
     submit(s, [](Context&) {}, e->ticket);
     return kSuccess;
   });
-}
-
-API cuLaunchHostFunc(void* stream, void (*f)(void*), void* argument) {
-  return on_stream(stream, [&](Stream& s) { return submit(s, [=](Context&) { f(argument); }), kSuccess; });
 }
 
 API cuStreamWriteValue32_v2(void* stream, Address address, unsigned value, unsigned) {
@@ -220,7 +203,6 @@ API cuEventRecord(void* event, void* stream) {
     return kSuccess;
   });
 }
-API cuEventRecordWithFlags(void* event, void* stream, unsigned) { return cuEventRecord(event, stream); }
 
 API cuEventQuery(void* event) {
   return with_event(event, [](Event& e) { return poll(e.ticket); });
@@ -243,7 +225,4 @@ API cuEventElapsedTime(float* milliseconds, void* start, void* end) {
     *milliseconds = (float)(b->milliseconds - a.milliseconds);
     return kSuccess;
   });
-}
-API cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) {
-  return cuEventElapsedTime(milliseconds, start, end);
 }
