@@ -13,8 +13,8 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// TestAttention: values and gradients to the bit, around the groups of 32 rows and the chunks of 256 of the kernels, of
-// operands in any layout, with more groups than blocks.
+// TestAttention: values and gradients to the bit, around the groups of 32 rows, the tiles of 128 x 64 and the chunks of
+// 256 of the kernels, of operands in any layout, with more tiles than blocks.
 func TestAttention(t *testing.T) {
 	b := kernelDevice(t)
 	was := b.gpu.SMs
@@ -41,8 +41,15 @@ func TestAttention(t *testing.T) {
 		}
 		visible := []int{-rows, keys - causal*rows}
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: visible, Floats: []float64{0.3, 0}}
-		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, heads, keys, d),
-			r.moderate(dtype, batch, heads, keys, e)}
+		operand := r.moderate
+		if i%8 == 6 { // whole tiles and ragged ones, in units of 16 bytes
+			dtype, operand = kernels.Float32, r.contiguous
+			batch, heads, rows, d, e = 1, 1+r.IntN(2), oneOf(r, 128, 160, 250), oneOf(r, 16, 64, 36),
+				oneOf(r, 64, 128, 68)
+			keys = rows + oneOf(r, 0, 6, 128)
+		}
+		in := []value{operand(dtype, batch, heads, rows, d), operand(dtype, batch, heads, keys, d),
+			operand(dtype, batch, heads, keys, e)}
 		number := func() value { return r.result(kernels.Float32, batch, heads, rows) }
 		y := r.result(dtype, batch, rows, heads, e)
 		sameAsWidened(t, b, l, in, []value{y, number(), number()})
@@ -51,7 +58,7 @@ func TestAttention(t *testing.T) {
 		most, norm := number(), number()
 		most.data, norm.data = r.numbers(kernels.Float32, len(most.data)/4, true),
 			r.numbers(kernels.Float32, len(norm.data)/4, true)
-		in = append(in, y, most, norm, r.moderate(dtype, batch, heads, rows, e))
+		in = append(in, y, most, norm, operand(dtype, batch, heads, rows, e))
 		sameAsWidened(t, b, l, in,
 			[]value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d),
 				r.result(dtype, batch, keys, heads, e)})
@@ -83,7 +90,7 @@ func TestMaskedAttention(t *testing.T) {
 		}
 		in := []value{r.moderate(dtype, batch, heads, rows, d), r.moderate(dtype, batch, shared, keys, d),
 			r.moderate(dtype, batch, shared, keys, e)}
-		if i%3 > 0 || r.IntN(2) == 0 {
+		if i%3 != 1 || r.IntN(2) == 0 {
 			in = append(in, r.mask(dtype, batch, heads, rows, keys))
 		}
 		if i%2 == 0 && len(in) > 3 {

@@ -80,7 +80,8 @@ var constants = []struct {
 	{"matmul.cuh", "kSmallTile", smallTile}, {"matmul.cuh", "kSmallThreads", smallThreads},
 	{"matmul_half.cu", "kTile", halfTile}, {"matmul_half.cu", "kThreads", halfThreads},
 	{"matmul_half.cu", "kWideA", wideA}, {"matmul_half.cu", "kWideB", wideB}, {"matmul_half.cu", "kWideC", wideC},
-	{"matmul.cuh", "kSmallTile", attentionTileRows}, {"matmul.cuh", "kSmallThreads", attentionThreads},
+	{"attention.cu", "kRows", attentionRows}, {"attention.cu", "kColumns", attentionColumns},
+	{"attention.cu", "kThreads", attentionThreads},
 	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kPadded", flashPadded},
 	{"attention_flash.cu", "kTurn", flashTurn},
 }

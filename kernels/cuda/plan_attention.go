@@ -33,10 +33,15 @@ type attention struct {
 }
 
 // Of attention.cu.
-const (
-	attentionTileRows = 32 // rows or keys that a block works on
-	attentionThreads  = 256
-)
+const attentionRows, attentionColumns, attentionThreads = 128, 64, 128
+
+// attentionTile is the number of rows or keys that a block works on, and of its threads.
+func attentionTile(d kernels.DType) (rows, threads int) {
+	if d != kernels.Float32 {
+		return smallTile, smallThreads
+	}
+	return attentionRows, attentionThreads
+}
 
 // heads is an operand whose axes are in the given order.
 func (c *call) heads(a *kernels.Arg, batch, head, row, column int) heads {
@@ -131,8 +136,8 @@ func (c *call) attend(z *attention, l *kernels.Launch) {
 		c.startFlash("", d, z, z.t, 128, flashShared(int(z.d), 128, flashTileRows(int(z.d))))
 		return
 	}
-	blocks := c.attentionBlocks(z, z.t)
-	z.scratch = c.scratch(blocks * attentionScratch(z.s, l.Out[1].DType))
+	blocks := c.attentionBlocks(z, z.t, l.In[0].DType)
+	z.scratch = c.scratch(blocks * attentionScratch(1, z.s, l.In[0].DType, l.Out[1].DType))
 	c.startAttention("attention", l.In[0].DType, blocks, z)
 }
 
@@ -148,30 +153,35 @@ func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) {
 		c.flashGrad(z, d)
 		return
 	}
-	rows, keys := c.attentionBlocks(z, z.t), c.attentionBlocks(z, z.s)
-	own := 2 * max(rows*attentionScratch(z.s, m.DType), keys*attentionScratch(z.t, m.DType))
+	rows, keys := c.attentionBlocks(z, z.t, d), c.attentionBlocks(z, z.s, d)
+	own := max(rows*attentionScratch(2, z.s, d, m.DType), keys*attentionScratch(2, z.t, d, m.DType))
 	z.scratch = c.scratch(own + m.DType.Size()*int(z.count)*int(z.t))
 	z.dot = z.scratch + uint64(own)
 	c.startAttention("attention_grad_rows", d, rows, z)
 	c.startAttention("attention_grad_keys", d, keys, z)
 }
 
-// attentionScratch is the bytes of a tile's scores, of the type of m and r, with n keys or rows.
-func attentionScratch(n uint32, d kernels.DType) int { return d.Size() * attentionTileRows * int(n) }
+// attentionScratch is the bytes of a block's scratch: tiles of n numbers in a row, and sums, of type `number`.
+func attentionScratch(tiles int, n uint32, d, number kernels.DType) int {
+	rows, _ := attentionTile(d)
+	return number.Size() * rows * (tiles*ceilDiv(int(n), 4)*4 + attentionColumns)
+}
 
 // attentionBlocks is the number of blocks for tiles of n rows or keys, two at most for each multiprocessor.
-func (c *call) attentionBlocks(z *attention, n uint32) int {
+func (c *call) attentionBlocks(z *attention, n uint32, d kernels.DType) int {
 	if max(z.t, z.s) >= maxRow || z.count >= maxRow {
 		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer than %d",
 			z.count, z.t, z.s, c.b.Name(), maxRow)
 	}
-	return min(int(z.count)*ceilDiv(int(n), attentionTileRows), 2*c.b.gpu.SMs)
+	rows, _ := attentionTile(d)
+	return min(int(z.count)*ceilDiv(int(n), rows), 2*c.b.gpu.SMs)
 }
 
 func (c *call) startAttention(symbol string, d kernels.DType, blocks int, z *attention) {
 	if blocks == 0 {
 		return
 	}
-	c.start(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, attentionThreads)
+	_, threads := attentionTile(d)
+	c.start(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, uint32(threads))
 	structure(c, z)
 }

@@ -42,8 +42,8 @@ type family struct {
 const raw, launches, operations = "internal/testing/emu", "kernels/cuda", "internal/testing/emu/ops"
 
 var families = []family{
-	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention"}}},
-	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention"}}},
+	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention|MaskedAttention"}}},
+	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention|MaskedAttention"}}},
 	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
 	{"conv.cu", "conv.cu", true, [][2]string{{operations, "Conv"}}},
 	{"copies.cu", "copies.cu", true, [][2]string{{launches, "CopiesTogether"}}},
