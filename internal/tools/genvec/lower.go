@@ -121,7 +121,7 @@ func expand(p *lane.Program, t *target) *body {
 		inner = innerXors(p)
 		for v, c := range zeros {
 			top := int(p.Insts[c].Args[1])
-			free[c], free[top] = true, overflows(p, v, c, top)
+			free[c], free[top] = true, free[top] || overflows(p, v, c, top)
 		}
 	case neonTarget:
 		extremes, inner = minMax(p)

@@ -64,12 +64,12 @@ func fullPath(ops []sassOp, most int) *path {
 func productPath(ops []sassOp) []*sassOp {
 	g := newGraph(ops)
 	order := g.mostProducts()
-	on, all := make([]bool, len(g.blocks)), make(map[int]bool, len(order))
+	on := map[int]bool{}
 	for _, at := range order {
-		on[at], all[at] = true, true
+		on[at] = true
 	}
 	var turn []*sassOp
-	for _, l := range g.steady(on, loop{-1, all}, func(b *block) int { return b.products }) {
+	for _, l := range g.steady(on, loop{-1, on}, func(b *block) int { return b.products }) {
 		turn = append(turn, g.among(order, l.body)...)
 	}
 	return turn
@@ -78,17 +78,16 @@ func productPath(ops []sassOp) []*sassOp {
 // path is a way without its waits.
 func (g *graph) path(w *way) *path {
 	p := &path{code: w.count}
-	on := make([]bool, len(g.blocks))
-	all := make(map[int]bool, len(g.blocks))
+	on := map[int]bool{}
 	var order []int
 	for ; w != nil; w = w.rest {
-		on[w.block], all[w.block] = true, true
+		on[w.block] = true
 		order = append(order, w.block)
 	}
 	var widths []int
 	stores := map[int]int{} // bytes, by width
 	off := g.off(order)
-	for _, l := range g.steady(on, loop{-1, all}, func(b *block) int { return b.bytes }) {
+	for _, l := range g.steady(on, loop{-1, on}, func(b *block) int { return b.bytes }) {
 		ops := g.among(order, l.body)
 		p.instructions += len(ops)
 		ops = slices.DeleteFunc(ops, func(o *sassOp) bool { return off[o] })
@@ -131,7 +130,7 @@ func (g *graph) among(order []int, body map[int]bool) []*sassOp {
 // steady are the parts of a path in which a thread does its work, of which blocks have so much. Inside a part these are
 // the outermost loops, if one turn of each does at least an eighth of its work. A loop that does a quarter of what
 // another one does, or less, is for the few elements that remain.
-func (g *graph) steady(on []bool, part loop, work func(*block) int) []loop {
+func (g *graph) steady(on map[int]bool, part loop, work func(*block) int) []loop {
 	of := func(l loop) (sum int) {
 		for at := range l.body {
 			if on[at] {
