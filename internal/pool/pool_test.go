@@ -121,8 +121,9 @@ func (d *device) Record(s kernels.Stream) kernels.Event {
 // virtual is a device with virtual memory. It refuses to map number failAt from now on.
 type virtual struct {
 	*device
-	failAt int
-	page   int // of which each can be unmapped; 0: what was mapped at once is
+	failAt  int
+	page    int    // of which each can be unmapped; 0: what was mapped at once is
+	refused func() // called where the card is full
 }
 
 // addresses is one of its ranges.
@@ -149,6 +150,9 @@ func (v *addresses) Map(off, n int) error {
 		}
 	}
 	if v.failAt--; v.failAt == 0 || v.total > 0 && n > v.total-v.used {
+		if v.refused != nil {
+			v.refused()
+		}
 		return kernels.Errorf(kernels.ErrMemory, "alloc", "card is full")
 	}
 	v.used += n
@@ -538,6 +542,20 @@ func TestVirtual(t *testing.T) {
 		t.Errorf("%d bytes stay mapped", d.used)
 	}
 	check(t, p, 0)
+}
+
+// A block that is freed while the device refuses more serves the request, and none is lost.
+func TestFreedMeanwhile(t *testing.T) {
+	d := newVirtual(16 << 20)
+	p := New(d, 0)
+	a, b := mustAlloc(t, p, 8<<20), mustAlloc(t, p, 8<<20)
+	d.refused = func() { d.refused = nil; p.Free(a) }
+	p.Free(mustAlloc(t, p, 6<<20))
+	p.Free(b)
+	if s := p.Stats(); s.Blocks != 0 || s.Allocated != 0 {
+		t.Errorf("%+v", s)
+	}
+	check(t, p, d.used)
 }
 
 // Of divisible ranges all that is free is given back but parts of pages, and serves elsewhere: where a limit is reached

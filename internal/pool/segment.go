@@ -82,8 +82,11 @@ func (p *Pool) more(c *cache, size int, o Owner, n int) (*Block, error) {
 func (p *Pool) extend(c *cache, need, slack, unit, size, room int, o Owner, n int) (*Block, error) {
 	if p.reserver != nil {
 		err := p.mapMore(c, size < smallSize, need, slack, unit, room)
+		if err == nil {
+			return p.takeLocked(c, size, &o, n), nil
+		}
 		if !errors.Is(err, errors.ErrUnsupported) {
-			return p.takeLocked(c, size, &o, n), err
+			return nil, err
 		}
 		p.reserver = nil
 	}
