@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
+	"strconv"
 )
 
 // A block is a run of instructions that a thread executes one after the other.
@@ -10,6 +12,7 @@ type block struct {
 	first, end int   // its instructions
 	next       []int // the blocks that may follow it
 	bytes      int   // that it moves between global memory and registers
+	wide       int   // and, by 16 at a time, between global memory and registers or shared memory
 	calls      int   // of subroutines, which compute what is seldom needed, such as quotients near zero
 	work       int   // instructions that compute with elements
 	products   int   // multiply-adds of a warp
@@ -53,6 +56,9 @@ func newGraph(ops []sassOp) *graph {
 		b.end = g.blocks[i+1].first
 		for k := b.first; k < b.end; k++ {
 			b.bytes += width(&ops[k])
+			if wide.MatchString(ops[k].name) {
+				b.wide += 16
+			}
 			if ops[k].is("CALL") && !ops[k].branches() {
 				b.calls++
 			}
@@ -142,11 +148,60 @@ func (g *graph) once() [][]int {
 	return next
 }
 
-// mostProducts are the blocks, in order, of the path with the most multiply-adds; of several that with the fewest
-// instructions. Loops are left after one turn.
+// turns is how many turns of a loop a thread does, where it is left when a register that counts from zero, or from less
+// than a step, in constant steps reaches a constant; 0 of other loops.
+func (g *graph) turns(l loop) int {
+	for at := range l.body {
+		b := &g.blocks[at]
+		if !slices.ContainsFunc(b.next, func(to int) bool { return !l.body[to] }) {
+			continue
+		}
+		register, _ := g.ops[b.end-1].guard()
+		for i := b.end - 2; i >= b.first; i-- {
+			if o := &g.ops[i]; slices.Contains(o.sets(), register) {
+				if m := comparison.FindStringSubmatch(o.operands); m != nil && o.is("ISETP") {
+					if step := g.step(l, m[1]); step > 0 {
+						return (number(m[2]) + step - 1) / step
+					}
+				}
+				break
+			}
+		}
+	}
+	return 0
+}
+
+// step is what a loop adds to a register, if that is a constant; else 0.
+func (g *graph) step(l loop, register string) int {
+	for at := range l.body {
+		for i := g.blocks[at].first; i < g.blocks[at].end; i++ {
+			m := addition.FindStringSubmatch(g.ops[i].operands)
+			if m != nil && m[1] == register && m[2] == register && (g.ops[i].is("VIADD") || g.ops[i].is("IADD3")) {
+				return number(m[3])
+			}
+		}
+	}
+	return 0
+}
+
+var (
+	comparison = regexp.MustCompile(`^P\d, PT, (R\d+)(?:\.reuse)?, (0x[0-9a-f]+), PT$`)
+	addition   = regexp.MustCompile(`^(R\d+), (R\d+)(?:\.reuse)?, (0x[0-9a-f]+)(?:, RZ)?$`)
+)
+
+func number(hex string) int {
+	n, _ := strconv.ParseInt(hex, 0, 32) // 0 where it is a negative number
+	return int(n)
+}
+
+// wide are accesses of global memory by 16 bytes, as copies of tiles have.
+var wide = regexp.MustCompile(`^(LDG|STG|LDGSTS)\..*128`)
+
+// mostProducts are the blocks, in order, of the path with the most multiply-adds; of several that with the most wide
+// accesses, by the fewest instructions. Loops are left after one turn.
 func (g *graph) mostProducts() []int {
 	next := g.once()
-	type sum struct{ products, count, next int }
+	type sum struct{ products, wide, count, next int }
 	best := make([]*sum, len(g.blocks))
 	var from func(at int) *sum
 	from = func(at int) *sum {
@@ -156,10 +211,11 @@ func (g *graph) mostProducts() []int {
 		best[at] = &sum{next: -1}
 		for _, to := range next[at] {
 			if s := from(to); best[at].next < 0 || cmp.Or(cmp.Compare(s.products, best[at].products),
-				-cmp.Compare(s.count, best[at].count)) > 0 {
-				*best[at] = sum{s.products, s.count, to}
+				cmp.Compare(s.wide, best[at].wide), -cmp.Compare(s.count, best[at].count)) > 0 {
+				*best[at] = sum{s.products, s.wide, s.count, to}
 			}
 		}
+		best[at].wide += g.blocks[at].wide
 		best[at].products += g.blocks[at].products
 		best[at].count += g.blocks[at].end - g.blocks[at].first
 		return best[at]

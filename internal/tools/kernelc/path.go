@@ -59,8 +59,8 @@ func fullPath(ops []sassOp, most int) *path {
 	return best
 }
 
-// productPath is the instructions of one turn of each loop in which a kernel does most of its multiply-adds, without
-// what only some turns do.
+// productPath is the instructions of one turn of each loop in which a kernel does most of its multiply-adds, with all
+// turns of the loops inside whose number is constant, and without what only some turns do.
 func productPath(ops []sassOp) []*sassOp {
 	g := newGraph(ops)
 	order := g.mostProducts()
@@ -68,9 +68,31 @@ func productPath(ops []sassOp) []*sassOp {
 	for _, at := range order {
 		on[at] = true
 	}
+	counted := map[int]int{} // turns, by header
+	others := &graph{ops: g.ops, blocks: g.blocks}
+	for _, l := range g.loops {
+		if n := g.turns(l); n > 0 {
+			counted[l.header] = n
+		} else {
+			others.loops = append(others.loops, l)
+		}
+	}
 	var turn []*sassOp
-	for _, l := range g.steady(on, loop{-1, on}, func(b *block) int { return b.products }) {
-		turn = append(turn, g.among(order, l.body)...)
+	for _, part := range others.steady(on, loop{-1, on}, func(b *block) int { return b.products }) {
+		for _, at := range order {
+			if !part.body[at] {
+				continue
+			}
+			n := 1
+			for _, l := range g.loops {
+				if l.body[at] {
+					n *= max(1, counted[l.header])
+				}
+			}
+			for range n {
+				turn = append(turn, g.among([]int{at}, part.body)...)
+			}
+		}
 	}
 	return turn
 }

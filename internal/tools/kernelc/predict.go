@@ -55,17 +55,20 @@ func (m *machine) share(p *path, warps int) float64 {
 // those that do the multiply-adds, that which does MUFU, for 4 threads a clock, and the scheduler. Shared memory and
 // waits do not: tiles are requested a turn ahead, and the emulator counts bank conflicts.
 func (m *machine) peak(turn []*sassOp) float64 {
-	var best, adds, special float64
+	var float32s, halves, special float64
 	for _, o := range turn {
-		n := float64(products(o))
-		switch {
+		switch n := float64(products(o)); {
 		case o.is("FFMA"):
-			best, adds = best+n/m.float32s, adds+n/m.float32s
+			float32s += n
 		case n > 0:
-			best, adds = best+n/m.halves, adds+n/m.reached
+			halves += n
 		case o.is("MUFU"):
 			special += warpSize / 4
 		}
+	}
+	best, adds := float32s/m.float32s, float32s/m.float32s
+	if halves > 0 { // others are no part of the products
+		best, adds = halves/m.halves, halves/m.reached
 	}
 	if best == 0 {
 		return 0

@@ -42,6 +42,16 @@ func TestPeak(t *testing.T) {
 		// A mask that only some turns have is left out: LDS, HMMA and two branches.
 		{"a mask", loop("LDS R4, [R8]\nHMMA.16816.F32 R0, R4, R6, R0\n@P0 BRA 2\nFMUL R9, R9, R9\n2:"), 0.570,
 			0.956},
+		// A copy of the next tile is not: LDGSTS, HMMA and two branches.
+		{"a copy", loop("HMMA.16816.F32.BF16 R0, R4, R6, R0\n@P0 BRA 2\nLDGSTS.E.BYPASS.128 [R8], [R2.64]\n2:"), 0.570,
+			0.956},
+		{"multiply-adds beside tensor cores", loop("HMMA.16816.F32 R0, R4, R6, R0\nFFMA R9, R4, R6, R9"), 0.607, 0.985},
+		// Four turns inside a turn of the outer loop: 5 HMMA, 19 and 21 instructions.
+		{"a loop in a loop", loop("HMMA.16816.F32 R0, R4, R6, R0\n" + fourTurns), 0.579, 0.963},
+		{"another, and work beside it", loop("HMMA.16816.F32 R0, R4, R6, R0\nFADD R8, R8, R9\nFADD R8, R8, R9\n" +
+			fourTurns), 0.560, 0.948},
+		{"a loop that does not count", loop("HMMA.16816.F32 R0, R4, R6, R0\n" +
+			strings.Replace(fourTurns, "R5, R5, 0x2", "R5, R9, 0x2", 1)), 0.570, 0.956},
 		{"float32", loop("FFMA R0, R4, R6, R0\nFFMA R1, R4, R7, R1\nFFMA R2, R5, R6, R2"), 0.549, 0.886},
 		{"exponentials", loop("FFMA R0, R4, R6, R0\nMUFU.EX2 R4, R4"), 0.123, 0.246},
 		// Of two loops that with more products, without the code before it.
@@ -57,6 +67,11 @@ func TestPeak(t *testing.T) {
 		}
 	}
 }
+
+// fourTurns is a loop on tensor cores that counts to 7 in steps of 2; product has it inside another.
+const product = "1:\nHMMA.16816.F32 R0, R4, R6, R0\n" + fourTurns + "\n@P1 BRA 1\nEXIT"
+const fourTurns = "MOV R5, RZ\n3:\nHMMA.16816.F32 R0, R4, R6, R0\nIADD3 R5, R5, 0x2, RZ\n" +
+	"ISETP.GE.U32.AND P2, PT, R5.reuse, 0x7, PT\n@!P2 BRA 3"
 
 // slow is a copy of a row, four elements a thread, in which each load waits for the one before; fast requests all of
 // them first.
@@ -91,6 +106,10 @@ func TestPredictions(t *testing.T) {
 			"share: copy_bf16 (sm_90): half of it: 0.00 of a copy's bandwidth is predicted, limit 0.10"},
 		{fast, "copy_bf16 sm_90.peak=0.5 : a copy", 32,
 			"share: copy_bf16 (sm_90): a copy: 0.00 of the peak of multiply-adds is predicted, limit 0.50"},
+		{product, "copy_bf16 sm_90.peak=0.57 : a product", 32, ""},
+		{strings.Replace(product, "MOV", "FADD R8, R8, R9\nFADD R8, R8, R9\nMOV", 1),
+			"copy_bf16 sm_90.peak=0.57 : more", 32,
+			"share: copy_bf16 (sm_90): more: 0.56 of the peak of multiply-adds is predicted, limit 0.57"},
 		{fast, "copy_bf16 moved=4e6 launches=1 : two\ncopy_bf16 moved=4e6 launches=1 us=3 : one", 32, ""},
 		{fast, "copy_bf16 moved=4e6 launches=1 : two\ncopy_bf16 moved=4e6 launches=1 us=3 : two", 32,
 			"share: copy_bf16 (sm_90): two: 3.3 us are predicted, limit 3.0"},

@@ -1,8 +1,7 @@
 // Attention in half precision on tensor cores, for heads of 32, 64, 80, 96 or 128 elements (FlashAttention-2, Dao
 // 2023): scores exist for one tile of rows and keys at a time, in registers, and never in memory. attention.cu is the
-// plain kernel.
-// Sums and exponentials are FP32; p and ds are rounded to the type of the operands before they are multiplied. With c =
-// scale * log2(e),
+// plain kernel. Sums and exponentials are FP32; p and ds are rounded to the type of the operands before they are
+// multiplied. With c = scale * log2(e),
 //
 //	p = 2^(c s - l),  l = m log2(e) - log2(r)
 //
@@ -12,8 +11,8 @@
 //
 // A block has 4 warps. Each owns a strip of 16 M rows (or keys), which it multiplies by tiles of 64 keys (or rows) that
 // the block copies to shared memory, one tile ahead. Tiles of 128 elements have 32, so that a multiprocessor has room
-// for two blocks. Rows of operands are contiguous, at multiples of 16 bytes. With a
-// causal mask, scores that are hidden from all rows of a strip are skipped; p and ds of other hidden ones are 0.
+// for two blocks. Rows of operands are contiguous, at multiples of 16 bytes. With a causal mask, scores that are hidden
+// from all rows of a strip are skipped; p and ds of other hidden ones are 0.
 #include "attention.cuh"
 #include "prim_turns.cuh"
 #include "z_lane.cuh"
@@ -248,8 +247,9 @@ template <class T, int D, int M> struct RowStrip {
       __syncthreads();
       copy_keys(key + kTileRows<D>);
 #pragma unroll 1
-      for (uint32_t from = key; from < key + kTileRows<D> && from < visible_keys(z, last); from += 8 * N)
-        work(from, ring + key / kTileRows<D> % 2 * (2 * kTile) + (from - key) * kPitch<D>);
+      for (uint32_t part = 0; part < kTileRows<D>; part += 8 * N)
+        if (key + part < visible_keys(z, last))
+          work(key + part, ring + key / kTileRows<D> % 2 * (2 * kTile) + part * kPitch<D>);
     }
     mma_done();
   }
