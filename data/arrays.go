@@ -62,8 +62,11 @@ func gather[T tensor.Elem](v []T, shape []int, n int, indices []int) (*tensor.Te
 		return nil, err
 	}
 	size := len(v) / n
-	for k, i := range indices {
-		copy(to[k*size:], v[i*size:(i+1)*size])
-	}
+	copyRows(len(indices), size, func(first, end int) {
+		for k := first; k < end; k++ {
+			i := indices[k]
+			copy(to[k*size:], v[i*size:(i+1)*size])
+		}
+	})
 	return out, nil
 }

@@ -2,6 +2,7 @@ package data
 
 import (
 	"github.com/weft-ml/weft/internal/seam"
+	"github.com/weft-ml/weft/kernels/cpu"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -36,4 +37,10 @@ func unset[T tensor.Elem](shape ...int) (t *tensor.Tensor, v []T, err error) {
 		v = seam.Elems[T](engine.Bytes(t))
 	})
 	return t, v, err
+}
+
+// copyRows calls f for parts of the rows of a batch, each of size elements, beside the kernels of a step: a part is
+// some 4,096 elements, for which they wait about a microsecond.
+func copyRows(rows, size int, f func(first, end int)) {
+	cpu.Background(rows, max(1, 4<<10/max(size, 1)), f)
 }

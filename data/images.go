@@ -141,9 +141,12 @@ func (d *Images) fractions(indices []int) (*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	for k, i := range indices {
-		cpu.Fractions(x[k*d.area:(k+1)*d.area], d.pixels[i*d.area:(i+1)*d.area], d.most)
-	}
+	copyRows(len(indices), d.area, func(first, end int) {
+		for k := first; k < end; k++ {
+			i := indices[k]
+			cpu.Fractions(x[k*d.area:(k+1)*d.area], d.pixels[i*d.area:(i+1)*d.area], d.most)
+		}
+	})
 	return out, nil
 }
 

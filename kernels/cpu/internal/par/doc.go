@@ -10,6 +10,9 @@
 // millisecond, since the kernels of a training step follow each other closely, then sleeps, and ends when nothing has
 // woken it for a while. An idle program has no helpers and burns no time.
 //
+// [Background] leaves work of other goroutines to the time in which helpers watch: a batch that is made beside a
+// training step takes it no processor.
+//
 // How many goroutines work is decided anew on each call from runtime.GOMAXPROCS(0). The goroutines at work in all
 // calls together are counted, so that nested calls, and calls from several steps at once, fill the processors
 // but do not crowd them: when all are taken a call runs inline. Which goroutine does which piece is not fixed;

@@ -144,7 +144,10 @@ var pool struct {
 	seeking  int           // helpers that have not joined: starting, watching or asleep
 	numbers  []bool        // which helper numbers are in use
 	sleeping int           // those asleep
+	awake    int           // helpers that are not
 	posted   atomic.Uint32 // number of jobs opened so far, which helpers without work watch; changes under mu
+
+	background atomic.Pointer[background] // nil: none; set under mu
 }
 
 // run executes the job and gives it back to the pool of jobs. It uses at most the given number of workers, and as many
@@ -163,6 +166,7 @@ func (j *job) run(items, workers, procs int) {
 		wake = min(missing, pool.sleeping)
 		start = max(0, j.vacant-pool.seeking)
 		pool.seeking += start
+		pool.awake += start
 	}
 	pool.mu.Unlock()
 
@@ -210,6 +214,7 @@ func spin(condition func() bool) bool {
 			if condition() {
 				return true
 			}
+			step()
 		}
 		switch since := time.Since(begin); {
 		case since > watch:
@@ -329,13 +334,19 @@ func await(posted uint32, number int) bool {
 		return true
 	}
 	pool.mu.Lock()
+	if pool.background.Load() != nil {
+		pool.mu.Unlock()
+		return true
+	}
 	pool.sleeping++
+	pool.awake--
 	pool.mu.Unlock()
 	futexWait(&pool.posted, posted, sleep)
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	pool.sleeping--
 	if pool.posted.Load() != posted {
+		pool.awake++
 		return true
 	}
 	pool.seeking--
