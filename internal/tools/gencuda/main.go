@@ -1,5 +1,5 @@
-// Command gencuda writes kernels/cuda/src/z_lane.cuh, the instructions of expressions in CUDA C. Run it in the root of
-// the module:
+// Command gencuda writes the headers z_*.cuh of kernels/cuda/src, instructions of expressions in CUDA C. Run it in the
+// root of the module:
 //
 //	go run ./internal/tools/gencuda
 package main
@@ -12,8 +12,10 @@ import (
 )
 
 func main() {
-	if err := os.WriteFile("kernels/cuda/src/z_lane.cuh", []byte(cudatext.Header()), 0o644); err != nil {
-		fmt.Fprintln(os.Stderr, "gencuda:", err)
-		os.Exit(1)
+	for name, text := range cudatext.Headers() {
+		if err := os.WriteFile("kernels/cuda/src/"+name, []byte(text), 0o644); err != nil {
+			fmt.Fprintln(os.Stderr, "gencuda:", err)
+			os.Exit(1)
+		}
 	}
 }

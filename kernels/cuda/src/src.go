@@ -9,6 +9,7 @@
 //	layout.cuh                          shapes and strides, offsets of elements
 //	element.cuh                         element types, conversion from and to the compute types
 //	lane.cuh, z_lane.cuh                exp, erf and the like with the bits of the CPU; the second is generated
+//	z_exp_below.cuh                     exp of what is at most 40, generated
 //	f64.cuh, i64.cuh, half.cuh          the same on double, on int64_t, and approximately for half precision
 //	scalar.cuh                          scalar arithmetic of any compute type
 //	philox.cuh                          random numbers by counter

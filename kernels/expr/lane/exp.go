@@ -63,6 +63,17 @@ func Exp(b *Builder, x Value) Value {
 	return b.Ldexp(expPoly(b, r), n)
 }
 
+// ExpBelow is Exp for x <= 40, in fewer primitives; for other x and NaN it may be anything. 2^n e^r is 2^-64 times a
+// number whose exponent is that of e^r and n + 64, and which cannot be subnormal.
+func ExpBelow(b *Builder, x Value) Value {
+	const offset = 64
+	x = b.Greater(b.Const(-104), x)
+	bits := b.FMA(x, b.Const(math.Log2E), b.Const(magic+offset))
+	n := b.Sub(bits, b.Const(magic+offset))
+	r := b.FNMA(n, b.Const(ln2Lo), b.FNMA(n, b.Const(ln2Hi), x))
+	return b.Mul(b.IAdd(expPoly(b, r), b.Shl(bits, 23)), b.Const(1.0/(1<<offset)))
+}
+
 // Exp2 is 2^x = 2^n 2^r, exact for integers. Maximal error 0.95 ulp.
 func Exp2(b *Builder, x Value) Value {
 	x = clamp(b, x, -151, 129)

@@ -344,3 +344,26 @@ func TestLargeTrig(t *testing.T) {
 		}
 	}
 }
+
+// TestExpBelow: the bits of exp from 40 to -infinity, more closely where results are subnormal or vanish.
+func TestExpBelow(t *testing.T) {
+	b := NewBuilder()
+	p := b.Program(ExpBelow(b, b.In(0)))
+	check := func(x float32) {
+		if got, want := p.Eval([]float32{x}, nil, nil)[0], evalInstr(t, "exp", x); math.Float32bits(got) !=
+			math.Float32bits(want) {
+			t.Fatalf("exp(%v) is %v, not %v", x, want, got)
+		}
+	}
+	for u := math.Float32bits(40); u < signBit; u -= 40009 {
+		check(math.Float32frombits(u))
+	}
+	inf := math.Float32bits(negInf)
+	for u := uint32(signBit); u < inf; u += 40009 {
+		check(math.Float32frombits(u))
+	}
+	for u := math.Float32bits(-86); u < math.Float32bits(-105); u += 13 {
+		check(math.Float32frombits(u))
+	}
+	check(negInf)
+}

@@ -9,16 +9,18 @@ import (
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
-// Header is the content of kernels/cuda/src/z_lane.cuh: the instructions of expressions as CUDA functions.
-func Header() string {
-	var b strings.Builder
-	b.WriteString("// Generated from the instructions of package kernels/expr by internal/tools/gencuda. " +
-		"DO NOT EDIT.\n")
-	b.WriteString("#pragma once\n#include \"lane.cuh\"\n")
+// Headers are the generated files of kernels/cuda/src by name: z_lane.cuh, the instructions of expressions as CUDA
+// functions, and z_exp_below.cuh, lane.ExpBelow, by itself as few kernels include it.
+func Headers() map[string]string {
+	instrs := ""
 	for i := range lane.Instrs {
-		b.WriteString("\n" + Instr(&lane.Instrs[i]))
+		instrs += "\n" + Instr(&lane.Instrs[i])
 	}
-	return b.String()
+	b := lane.NewBuilder()
+	below := "\n" + Program(b.Program(lane.ExpBelow(b, b.In(0))), "f32_exp_below")
+	const head = "// Generated from the instructions of package kernels/expr by internal/tools/gencuda. " +
+		"DO NOT EDIT.\n#pragma once\n#include \"lane.cuh\"\n"
+	return map[string]string{"z_lane.cuh": head + instrs, "z_exp_below.cuh": head + below}
 }
 
 // Instr returns an instruction as a function of CUDA C, f32_exp for exp. Values beyond lane.TrigLimit are computed by a

@@ -8,11 +8,13 @@ import (
 	"github.com/weft-ml/weft/kernels/expr/lane"
 )
 
-// TestHeader: the committed header is that of the instructions as they are.
-func TestHeader(t *testing.T) {
-	const file = "../../../../kernels/cuda/src/z_lane.cuh"
-	if got, err := os.ReadFile(file); err != nil || string(got) != Header() {
-		t.Errorf("%s is out of date: run make gen (%v)", file, err)
+// TestHeaders: the committed headers are those of the instructions as they are.
+func TestHeaders(t *testing.T) {
+	for name, want := range Headers() {
+		file := "../../../../kernels/cuda/src/" + name
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s is out of date: run make gen (%v)", file, err)
+		}
 	}
 }
 
