@@ -17,14 +17,16 @@
 // precision, without masks.
 #include "attention.cuh"
 #include "row.cuh"
+#include "z_exp_below.cuh"
 
 namespace {
 
 // ---- products ------------------------------------------------------------------------------------------
 
 // A block of 4 warps computes 128 x 64 elements at a time. A warp has a group of 32 rows, and its lanes are 4 x 8: a
-// thread has 8 rows, 4 apart, of 8 columns. Operands pass through shared memory in steps of 16 k. There, lines of k are
-// 4 elements longer, so that 16 bytes of 8 neighbouring lines lie in all 32 banks.
+// thread has 8 rows, 4 apart, of two times four columns, 32 apart. Operands pass through shared memory in steps of 16
+// k. There, lines of k are 4 elements longer, so that 16 bytes of 8 neighbouring lines lie in all 32 banks. Of B, they
+// are mixed: of each 32, line 4i+j is at 8j+i, so that threads read neighbours.
 constexpr int kGroup = 32, kRows = 128, kColumns = 64, kThreads = 128;
 constexpr int kStep = 16, kStages = 3, kPitch = kStep + 4;
 
@@ -47,7 +49,7 @@ struct Terms {
 };
 
 // LineCopy is what a thread copies of an operand: COUNT units of 4 elements of lines, ACROSS of them in a line.
-template <int ACROSS, int PITCH, int COUNT> struct LineCopy {
+template <int ACROSS, int PITCH, int COUNT, bool MIXED> struct LineCopy {
   static constexpr int kApart = kThreads / ACROSS;  // lines
   const float* p;
   int64_t line, element;  // strides
@@ -63,7 +65,7 @@ template <int ACROSS, int PITCH, int COUNT> struct LineCopy {
   // copy brings so many lines and elements of the next step. What is missing is zero, or the last line again: nobody
   // uses it.
   DEV_METHOD void copy(float* to, uint32_t lines, uint32_t elements) const {
-    const uint32_t at = shared_address(to + y * PITCH + x);
+    const uint32_t at = shared_address(to + (MIXED ? y % 4 * 8 + y / 4 : y) * PITCH + x);
     if (wide && elements >= 4 * ACROSS) {
       const auto units = [&](auto offset) {
 #pragma unroll
@@ -86,17 +88,16 @@ template <int ACROSS, int PITCH, int COUNT> struct LineCopy {
 
 enum Lines { kOfTerms, kOfColumns };  // of B in shared memory
 
-// A thread's column j.
-template <Lines LINES> DEV uint32_t column(int j) {
-  const uint32_t lane = threadIdx.x % 32;
-  return LINES == kOfTerms ? lane % 8 + 8 * j : lane % 8 * 4 + j / 4 * 32 + j % 4;
-}
+// A thread's column j, from its first one on.
+DEV uint32_t first_column() { return threadIdx.x % 8 * 4; }
+DEV uint32_t column(int j) { return j / 4 * 32 + j % 4; }
 
-// add_products adds those of a stage to the thread's chains: `left` steps of k, or kStep if they are fewer.
+// add_products adds those of a stage to the thread's chains, from its first elements of A and B on: `left` steps of k,
+// or kStep if they are fewer.
 template <Lines LINES>
-DEV void add_products(float (&chain)[8][8], const float* u_line, const float* v_lines, uint32_t left) {
+DEV void add_products(float (&chain)[8][8], const float* u_line, const float* v_line, uint32_t left) {
   if (left >= kStep) {
-#pragma unroll 2  // all would take too many registers
+#pragma unroll
     for (int k = 0; k < kStep; k += 4) {
       Four<float> u[8];
 #pragma unroll
@@ -104,7 +105,7 @@ DEV void add_products(float (&chain)[8][8], const float* u_line, const float* v_
       if (LINES == kOfTerms) {
 #pragma unroll
         for (int j = 0; j < 8; j++) {
-          const Four<float> v = load_four<float>(v_lines + column<LINES>(j) * kPitch + k);
+          const Four<float> v = load_four<float>(v_line + 8 * j * kPitch + k);
           unrolled<4, 8>([&](int s, int i) { chain[i][j] = fused(u[i][s], v[s], chain[i][j]); });
         }
       } else {
@@ -112,7 +113,7 @@ DEV void add_products(float (&chain)[8][8], const float* u_line, const float* v_
         for (int s = 0; s < 4; s++)
 #pragma unroll
           for (int h = 0; h < 8; h += 4) {
-            const Four<float> v = load_four<float>(v_lines + (k + s) * kColumns + column<LINES>(h));
+            const Four<float> v = load_four<float>(v_line + (k + s) * kColumns + column(h));
             unrolled<4, 8>([&](int j, int i) { chain[i][h + j] = fused(u[i][s], v[j], chain[i][h + j]); });
           }
       }
@@ -125,8 +126,7 @@ DEV void add_products(float (&chain)[8][8], const float* u_line, const float* v_
       for (int i = 0; i < 8; i++) u[i] = u_line[4 * i * kPitch + k];
 #pragma unroll
       for (int j = 0; j < 8; j++) {
-        const uint32_t c = column<LINES>(j);
-        const float v = v_lines[LINES == kOfTerms ? c * kPitch + k : k * kColumns + c];
+        const float v = v_line[LINES == kOfTerms ? 8 * j * kPitch + k : k * kColumns + column(j)];
 #pragma unroll
         for (int i = 0; i < 8; i++) chain[i][j] = fused(u[i], v, chain[i][j]);
       }
@@ -136,20 +136,21 @@ DEV void add_products(float (&chain)[8][8], const float* u_line, const float* v_
 
 // product computes C = factor A B [m n]. terms(i) are those of row i; they begin and end later in later rows, and end
 // alike in a group. hidden(i, j) leaves out columns j to j+63 of the group whose first row is i: they are 0. `sums` has
-// the thread's sums between chunks.
+// the thread's sums between chunks. If B's lines are of terms, C is scratch: whole groups are written, and whole fours.
 template <Lines LINES, class A, class B, class TermsOf, class Hidden>
 DEV void product(Stages& shared, const Matrix<float>& to, const Matrix<A>& a, const Matrix<B>& b, uint32_t m,
                  uint32_t n, float factor, TermsOf terms, Hidden hidden, float* sums) {
   const uint32_t lane = threadIdx.x % 32, group = threadIdx.x / 32 * kGroup, row = group + lane / 8;
   const Terms own = terms(minimum(group, m - 1));
   const uint32_t begin = terms(0).begin, end = terms(m - 1).end;
-  constexpr int kB = kRows * kPitch;
+  const uint32_t first_v = kRows * kPitch + (LINES == kOfTerms ? threadIdx.x % 8 * kPitch : first_column());
 #pragma unroll 1
   for (uint32_t c = 0; c < n; c += kColumns) {
-    LineCopy<kStep / 4, kPitch, kRows * kStep / 4 / kThreads> from_a(&a.at(0, begin), a.row, a.column);
-    constexpr int kAcross = (LINES == kOfTerms ? kStep : kColumns) / 4;
-    LineCopy<kAcross, LINES == kOfTerms ? kPitch : kColumns, kColumns * kStep / 4 / kThreads> from_b(
-        &b.at(begin, c), LINES == kOfTerms ? b.column : b.row, LINES == kOfTerms ? b.row : b.column);
+    LineCopy<kStep / 4, kPitch, kRows * kStep / 4 / kThreads, false> from_a(&a.at(0, begin), a.row, a.column);
+    constexpr bool kTerms = LINES == kOfTerms;
+    constexpr int kAcross = (kTerms ? kStep : kColumns) / 4, kPitchB = kTerms ? kPitch : kColumns;
+    LineCopy<kAcross, kPitchB, kColumns * kStep / 4 / kThreads, kTerms> from_b(
+        &b.at(begin, c), kTerms ? b.column : b.row, kTerms ? b.row : b.column);
     float chain[8][8];
     unrolled<8, 8>([&](int i, int j) { chain[i][j] = 0.f; });
     const bool active = group < m && !hidden(group, c);
@@ -164,42 +165,56 @@ DEV void product(Stages& shared, const Matrix<float>& to, const Matrix<A>& a, co
       if (ahead < end) {
         from_a.copy(shared[stage], m, end - ahead);
         from_a.p += kStep * a.column;
-        if (LINES == kOfTerms) from_b.copy(shared[stage] + kB, n - c, end - ahead);
-        else from_b.copy(shared[stage] + kB, end - ahead, n - c);
+        float* const to_b = shared[stage] + kRows * kPitch;
+        if (kTerms) from_b.copy(to_b, n - c, end - ahead);
+        else from_b.copy(to_b, end - ahead, n - c);
         from_b.p += kStep * b.row;
       }
       cp_async_commit();
       stage = stage == kStages - 1 ? 0 : stage + 1;  // the oldest one, too
       if (ahead < begin + (kStages - 1) * kStep) continue;
-      const float *const u_line = shared[stage] + row * kPitch, *const v_lines = shared[stage] + kB;
       if (!active || k0 < own.begin || k0 >= own.end) continue;
       const uint32_t left = own.end - k0;
-      add_products<LINES>(chain, u_line, v_lines, left);
+      add_products<LINES>(chain, shared[stage] + row * kPitch, shared[stage] + first_v, left);
       const bool last = left <= kStep;
-      if ((!last && (k0 + kStep) % kChunk) || (LINES == kOfTerms && own.end <= kChunk)) continue;
+      if ((!last && (k0 + kStep) % kChunk) || (kTerms && own.end <= kChunk)) continue;
       const uint32_t chunk = k0 / kChunk * kChunk;
+      const auto sum = [&](int i, int j) -> float& { return sums[(8 * i + j) * kThreads]; };
+      if (chunk > own.begin) unrolled<8, 8>([&](int i, int j) { chain[i][j] = add(sum(i, j), chain[i][j]); });
+      else if (own.later) unrolled<8, 8>([&](int i, int j) { chain[i][j] = add(0.f, chain[i][j]); });
+      if (chunk < terms(minimum(group + kGroup, m) - 1).begin)
 #pragma unroll
-      for (int i = 0; i < 8; i++) {
-        const Terms t = terms(minimum(row + 4 * i, m - 1));
+        for (int i = 0; i < 8; i++)
+          if (chunk < terms(minimum(row + 4 * i, m - 1)).begin)
 #pragma unroll
-        for (int j = 0; j < 8; j++) {
-          float &sum = sums[(8 * i + j) * kThreads], &x = chain[i][j];
-          x = chunk < t.begin ? 0.f : add(chunk > t.begin ? sum : t.later ? 0.f : -0.f, x);  // -0 changes no chain
-          if (!last) sum = x, x = 0.f;
-        }
-      }
+            for (int j = 0; j < 8; j++) chain[i][j] = 0.f;
+      if (!last) unrolled<8, 8>([&](int i, int j) { sum(i, j) = chain[i][j], chain[i][j] = 0.f; });
     }
     __syncthreads();
-    float* const first = &to.at(row, c + column<LINES>(0));
-    const auto put = [&](int i, int j) {
-      first[4 * i * to.row + (column<LINES>(j) - column<LINES>(0)) * to.column] = math::mul(chain[i][j], factor);
-    };
-    if (group + kGroup <= m && c + kColumns <= n)
-      unrolled<8, 8>(put);
-    else
-      unrolled<8, 8>([&](int i, int j) {
-        if (row + 4 * i < m && c + column<LINES>(j) < n) put(i, j);
-      });
+    const uint32_t x = c + first_column();
+    float* const first = &to.at(row, x);
+    if (kTerms) {
+#pragma unroll
+      for (int h = 0; h < 8; h += 4)
+        if (group < m && x + column(h) < n)
+#pragma unroll
+          for (int i = 0; i < 8; i++) {
+            const float(&four)[8] = chain[i];
+            store_four(first + (4 * i * to.row + column(h)),
+                       each_of([=](float x) { return math::mul(x, factor); },
+                               Four<float>{four[h], four[h + 1], four[h + 2], four[h + 3]}));
+          }
+    } else {
+      const auto put = [&](int i, int j) {
+        first[4 * i * to.row + column(j) * to.column] = math::mul(chain[i][j], factor);
+      };
+      if (group + kGroup <= m && c + kColumns <= n)
+        unrolled<8, 8>(put);
+      else
+        unrolled<8, 8>([&](int i, int j) {
+          if (row + 4 * i < m && x + column(j) < n) put(i, j);
+        });
+    }
   }
 }
 template <Lines LINES, class N, class A, class B, class C, class TermsOf, class Hidden>
@@ -264,24 +279,43 @@ template <class T, class N> DEV N* own_row(Shared<T>& shared, N* x, uint32_t n) 
   return n <= kSize ? reinterpret_cast<N*>(&shared) + threadIdx.x / 32 * kSize : x;
 }
 
-// row_source is a source of a function of At.
-template <class N, class F> DEV auto row_source(F f) { return Source<N, true, F>{f}; }
+// exp_below is exp for scores minus the maximum of their row, which another kernel may have found with other roundings.
+DEV float exp_below(float x) { return f32_exp_below(x); }
+DEV double exp_below(double x) { return math::exp(x); }
 
 // Pair is an element of two rows.
 template <class N> struct Pair { N x, y; };
-template <class N> DEV auto pairs(const N* x, const N* y) {
-  return row_source<Pair<N>>([=](At at) {
-    const Four<N> a = load_four<N>(x + at.i), b = load_four<N>(y + at.i);
-    return Four<Pair<N>>{{{a[0], b[0]}, {a[1], b[1]}, {a[2], b[2]}, {a[3], b[3]}}};
-  });
+template <class N> DEV Four<Pair<N>> load_pairs(const N* x, const N* y) {
+  const Four<N> a = load_four<N>(x), b = load_four<N>(y);
+  return {{{a[0], b[0]}, {a[1], b[1]}, {a[2], b[2]}, {a[3], b[3]}}};
 }
 
-// each_key calls use(i, x) for all fours of a source from `begin` to `end`, i being the first one's place.
-template <class S, class Use> DEV void each_key(uint32_t begin, uint32_t end, const S& source, Use use) {
-  each_batch(begin, end, source, [&](auto& x, At at) {
+// each_key calls use(i, load(i), count) for the fours from `begin` to `end` that a thread has, i being the first
+// element's place, and `count` how many of the four are before the end. Some are loaded before the first is used.
+template <class Load, class Use> DEV void each_key(uint32_t begin, uint32_t end, Load load, Use use) {
+  using X = decltype(load(uint64_t()));
+  constexpr uint32_t kAhead = sizeof(X) > 32 ? 1 : sizeof(X) > 16 ? 2 : 4;
+  uint64_t i = begin + own_index();
+#pragma unroll 1
+  for (; begin + kAhead * kFoldPartials <= end; begin += kAhead * kFoldPartials, i += kAhead * kFoldPartials) {
+    X x[kAhead];
 #pragma unroll
-    for (uint32_t k = 0; k < sizeof x / sizeof x[0]; k++) use(at.i + k * kFoldPartials, x[k]);
-  });
+    for (uint32_t k = 0; k < kAhead; k++) x[k] = load(i + k * kFoldPartials);
+#pragma unroll
+    for (uint32_t k = 0; k < kAhead; k++) use(i + k * kFoldPartials, x[k], 4);
+  }
+#pragma unroll 1
+  for (; (uint32_t)i < end; i += kFoldPartials) use(i, load(i), lesser(end - (uint32_t)i, 4));
+}
+
+// keys_sum is the sum of four(i, load(i)) over a row of n elements, in canonical order. Longer rows than a block of it
+// are added up once more, by again(i, load(i)).
+template <class N, class Load, class Use, class Again> DEV N keys_sum(uint32_t n, Load load, Use four, Again again) {
+  Partials<Sum, N> partials;
+  each_key(0, n, load, [&](uint64_t i, const auto& x, uint32_t count) { partials.take(four(i, x), count); });
+  if (n <= kFoldBlock) return partials.all();
+  const auto source = [&](At at) { return again(at.i, load(at.i)); };
+  return fold_blocks<Sum, Warp<0>>(n, Source<N, true, decltype(source)>{source});
 }
 
 // Range are the keys of a row, or rows of a key, that attend to each other.
@@ -413,25 +447,26 @@ template <class T, class N> DEV void forward(const Attention<N>& z) {
       fill_rest(x, visible);
       extras.masked(x, row, range);
       fill(x, Range{0, first}, -infinity(N()));
-      N m = row_fold<Max, Warp<0>>(n, row_source<N>([&](At at) {
-        const Four<N> four = load_four<N>(x + at.i);
-        store_four(e + at.i, four);
-        return four;
-      }));
+      const auto score = [=](uint64_t i) { return load_four<N>(x + i); };
+      const auto own = [=](uint64_t i) { return load_four<N>(e + i); };
+      Partials<Max, N> most;
+      each_key(0, n, score, [&](uint64_t i, const Four<N>& four, uint32_t count) {
+        store_four(e + i, four);
+        most.take(four, count);
+      });
+      N m = most.all();
       const bool none = first == n || (limited && m == -infinity(N()));
       if (none) m = N(0);
-      // Not row_fold, whose other way for short rows, to the same sum, takes registers.
-      const N sum = fold_blocks<Sum, Warp<0>>(n, row_source<N>([&](At at) {
-        const Four<N> four = each_of([&](N x) { return math::exp(math::sub(x, m)); }, load_four<N>(e + at.i));
-        store_four(e + at.i, four);
+      const N sum = keys_sum<N>(n, own, [=](uint64_t i, Four<N> four) {
+        four = each_of([=](N x) { return exp_below(math::sub(x, m)); }, four);
+        store_four(e + i, four);
         return four;
-      }));
-      const N r = none ? N(0) : math::div(N(1), sum);
-      each_key(begin, n, row_source<N>([&](At at) { return load_four<N>(e + at.i); }),
-               [&](uint32_t i, const Four<N>& e) {
-                 const Four<N> y = each_of([=](N e) { return math::mul(e, r); }, e);
-                 store_four(x + i, y);
-               });
+      }, [](uint64_t, const Four<N>& four) { return four; });
+      // 0, or NaN where m is not finite.
+      const N r = none ? N(0) : math::div(N(1), math::add(sum, math::sub(m, m)));
+      each_key(begin, n, own, [=](uint64_t i, const Four<N>& four, uint32_t) {
+        store_four(x + i, each_of([=](N e) { return math::mul(e, r); }, four));
+      });
       fill(x, Range{begin, first}, N(0));
       fill(x, Range{n, visible}, N(0));
       extras.dropped(x, row, range);
@@ -475,18 +510,21 @@ template <class T, class N> DEV void grad_rows(const Attention<N>& z) {
       fill_rest(dx, visible);
       extras.masked(x, row, range);
       extras.dropped(dx, row, range);
-      const N dot = fold_blocks<Sum, Warp<0>>(n, row_source<N>([&](At at) {
-        const Four<N> dp = load_four<N>(dx + at.i);
-        Four<N> four = load_four<N>(x + at.i);
-        four = each_of([=](N s) { return math::mul(math::exp(math::sub(s, m)), r); }, four);
-        store_four(x + at.i, four);
-        four = each_of([](N dp, N p) { return math::mul(dp, p); }, dp, four);
+      const auto both = [=](uint64_t i) { return load_pairs(x + i, dx + i); };
+      const auto product = [=](uint64_t i, const Four<Pair<N>>& both) {
+        Four<N> four = each_of([](Pair<N> e) { return math::mul(e.y, e.x); }, both);
 #pragma unroll
         for (uint32_t k = 0; k < 4; k++)
-          if (at.i + k < first) four[k] = N(0);
+          if (i + k < first) four[k] = N(0);
         return four;
-      }));
-      each_key(begin, n, pairs(x, dx), [&](uint32_t i, const Four<Pair<N>>& four) {
+      };
+      const N dot = keys_sum<N>(n, both, [=](uint64_t i, Four<Pair<N>> four) {
+#pragma unroll
+        for (int k = 0; k < 4; k++) four[k].x = math::mul(exp_below(math::sub(four[k].x, m)), r);
+        store_four(x + i, each_of([](Pair<N> e) { return e.x; }, four));
+        return product(i, four);
+      }, product);
+      each_key(begin, n, both, [&](uint64_t i, const Four<Pair<N>>& four, uint32_t) {
         store_four(dx + i, each_of(
             [&](Pair<N> e) { return math::mul(math::mul(e.x, math::sub(e.y, dot)), z.scale); }, four));
       });
@@ -547,10 +585,11 @@ template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
       fill_rest(dx, end);
       extras.masked(x, key, range);
       extras.dropped(dx, key, range);
-      each_key(from, end, pairs(x, dx), [&](uint32_t i, const Four<Pair<N>>& four) {
+      const auto both = [=](uint64_t i) { return load_pairs(x + i, dx + i); };
+      each_key(from, end, both, [&](uint64_t i, const Four<Pair<N>>& four, uint32_t) {
         Four<N> p = each_of([](Pair<N> e) { return e.x; }, four), dp = each_of([](Pair<N> e) { return e.y; }, four);
         const Four<N> ms = some_four(m, i, z.t), rs = some_four(r, i, z.t), dots = some_four(dot, i, z.t);
-        p = each_of([](N s, N m, N r) { return math::mul(math::exp(math::sub(s, m)), r); }, p, ms, rs);
+        p = each_of([](N s, N m, N r) { return math::mul(exp_below(math::sub(s, m)), r); }, p, ms, rs);
         dp = each_of([&](N p, N dp, N dot) { return math::mul(math::mul(p, math::sub(dp, dot)), z.scale); }, p, dp,
                      dots);
         store_four(x + i, p);
