@@ -91,6 +91,9 @@ func CrossEntropy(l *kernels.Launch) {
 	Slice[float32](l.Out[0])[0] = total
 }
 
+// targetRows is how many rows the gradients of targets are computed for at once.
+const targetRows = 8
+
 // CrossEntropyGrad computes (exp(x - m) * (1/s) - target) * scale for each row. The target is a smoothed one-hot row
 // and scale is the gradient of the row's loss. The operands are logits, targets, m, s, the gradient of the result and,
 // for the mean, the number of rows that are not ignored.
@@ -110,27 +113,34 @@ func CrossEntropyGrad(l *kernels.Launch) {
 	on := (1 - smoothing) + off
 	parRows(len(targets), classes, func(lo, hi int) {
 		x := newRowAccess(rows, l.In[0], hi)
-		for r := lo; r < hi; r++ {
-			d := dx[r*classes : (r+1)*classes]
-			k := targets[r]
-			if k < 0 {
-				clear(d)
-				continue
+		for ; lo < hi; lo += targetRows {
+			var logit, m, inverse, scale [targetRows]float32 // the target's, and those of its row
+			group := targets[lo:min(lo+targetRows, hi)]
+			for i, k := range group {
+				r := lo + i
+				d := dx[r*classes : (r+1)*classes]
+				if k < 0 {
+					clear(d)
+					continue
+				}
+				row := x.read(r)
+				logit[i], m[i], inverse[i] = row[k], largest.at(r), 1/sums.at(r) // d may be the row
+				switch l.Ints[1] {
+				case lossMean:
+					scale[i] = g.at(0) / count
+				case lossSum:
+					scale[i] = g.at(0)
+				case lossNone:
+					scale[i] = g.at(r)
+				}
+				vec.CrossEntropyGrad(d, row, m[i], inverse[i], off, scale[i])
 			}
-			row, m, inverse := x.read(r), largest.at(r), 1/sums.at(r)
-			var scale float32
-			switch l.Ints[1] {
-			case lossMean:
-				scale = g.at(0) / count
-			case lossSum:
-				scale = g.at(0)
-			case lossNone:
-				scale = g.at(r)
+			vec.CrossEntropyGradOn(logit[:], logit[:], m[:], inverse[:], scale[:], on)
+			for i, k := range group {
+				if k >= 0 {
+					dx[(lo+i)*classes+k] = logit[i]
+				}
 			}
-			logit := row[k] // d may be the row
-			vec.CrossEntropyGrad(d, row, m, inverse, off, scale)
-			d[k] = logit
-			vec.CrossEntropyGrad(d[k:k+1], d[k:k+1], m, inverse, on, scale)
 		}
 		x.close()
 	})

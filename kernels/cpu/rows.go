@@ -99,9 +99,17 @@ func parRows(rows, n int, f func(lo, hi int)) { par.For(rows, 1+rowGrain/max(1, 
 // rows, for which one call each would take too long, bundle does the same for up to bundleRows contiguous rows of n
 // elements; nil if there is no such function.
 func eachRow(l *kernels.Launch, f rowFunc, bundle bundleFunc) {
+	rowJobs.Get().(*rowJob).do(l, f, nil, bundle)
+}
+
+// eachRange is eachRow of one operand where f computes rows [lo, hi), and so may begin one before another is done.
+func eachRange(l *kernels.Launch, f rangeFunc, bundle bundleFunc) {
+	rowJobs.Get().(*rowJob).do(l, nil, f, bundle)
+}
+
+func (j *rowJob) do(l *kernels.Launch, f rowFunc, rows rangeFunc, bundle bundleFunc) {
 	axes := l.Ints[:1]
-	j := rowJobs.Get().(*rowJob)
-	j.l, j.f, j.bundle = l, f, bundle
+	j.l, j.f, j.rows, j.bundle = l, f, rows, bundle
 	j.out.Set(&l.Out[0].Layout, axes)
 	for k := range l.In {
 		j.in[k].Set(&l.In[k].Layout, axes)
@@ -109,13 +117,14 @@ func eachRow(l *kernels.Launch, f rowFunc, bundle bundleFunc) {
 	if j.out.N > 0 {
 		parRows(j.out.Results(), j.out.N, j.body)
 	}
-	j.l, j.f, j.bundle = nil, nil, nil
+	j.l, j.f, j.rows, j.bundle = nil, nil, nil, nil
 	rowJobs.Put(j)
 }
 
-// A rowFunc computes a row of the result, a bundleFunc several rows of n elements.
+// A rowFunc computes a row of the result, a rangeFunc rows [lo, hi), a bundleFunc several rows of n elements.
 type (
 	rowFunc    func(dst []float32, in [][]float32)
+	rangeFunc  func(y, x *rowAccess, lo, hi int)
 	bundleFunc func(dst []float32, in [][]float32, n int)
 )
 
@@ -123,6 +132,7 @@ type (
 type rowJob struct {
 	l      *kernels.Launch
 	f      rowFunc
+	rows   rangeFunc // instead of f
 	bundle bundleFunc
 	out    reduction
 	in     [2]reduction
@@ -182,6 +192,10 @@ func (j *rowJob) run(lo, hi int) {
 	var rows [2][]float32
 	for k, a := range j.l.In {
 		x[k] = newRowAccess(&j.in[k], a, hi)
+	}
+	if j.rows != nil {
+		j.rows(&y, &x[0], lo, hi)
+		lo = hi
 	}
 	for row := lo; row < hi; row++ {
 		for k := range j.l.In {

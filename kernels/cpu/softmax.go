@@ -11,12 +11,22 @@ import (
 // operations: each kernel has the bits of its composition.
 
 // Softmax computes e = exp(x - max(x)) and y = e * (1/sum(e)) along the axis l.Ints[0], 1/sum being an IEEE division.
-func Softmax(l *kernels.Launch) {
-	eachRow(l, func(y []float32, in [][]float32) {
-		x := in[0]
-		sum := vec.ExpSubSum(y, x, vec.Max(x))
-		vec.Scale(y, y, 1/sum)
-	}, softmaxBundle)
+func Softmax(l *kernels.Launch) { eachRange(l, softmaxRows, softmaxBundle) }
+
+// softmaxRows looks for the largest element of the next row before it scales one, as the last additions of a sum take
+// long and little of a processor.
+func softmaxRows(y, x *rowAccess, lo, hi int) {
+	row := x.read(lo)
+	largest := vec.Max(row)
+	for r := lo; r < hi; r++ {
+		e := y.write(r)
+		sum := vec.ExpSubSum(e, row, largest)
+		if r+1 < hi {
+			row = x.read(r + 1)
+			largest = vec.Max(row)
+		}
+		vec.Scale(e, e, 1/sum)
+	}
 }
 
 func softmaxBundle(y []float32, in [][]float32, n int) {

@@ -100,6 +100,8 @@ func namedKernels() []*kernel {
 		named("logSoftmaxGrad", "dst", "y g", "s", "", "g - exp(y)*s", "computes dst = g - exp(y)*s."),
 		named("crossEntropyGrad", "dst", "x", "m inv off scale", "", "(exp(x - m)*inv - off)*scale",
 			"computes dst = (exp(x - m)*inv - off)*scale."),
+		named("crossEntropyGradOn", "dst", "x m inv scale", "on", "", "(exp(x - m)*inv - on)*scale",
+			"computes dst = (exp(x - m)*inv - on)*scale, each element of a row of its own."),
 
 		named("norm", "dst", "x", "c r", "", "(x - c)*r", "computes dst = (x - c)*r."),
 		named("normWeight", "dst", "x w", "c r", "", "(x - c)*r*w", "computes dst = (x - c)*r*w."),

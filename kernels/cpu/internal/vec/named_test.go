@@ -120,6 +120,11 @@ var namedKernels = []named{
 		func(s *scalar, x, u []float32) float32 {
 			return (float32(s.do("exp", x[0]-u[0])*u[1]) - u[2]) * u[3]
 		}),
+	mapped("CrossEntropyGradOn", 4, 1,
+		func(d []float32, x [][]float32, u []float32) { CrossEntropyGradOn(d, x[0], x[1], x[2], x[3], u[0]) },
+		func(s *scalar, x, u []float32) float32 {
+			return (float32(s.do("exp", x[0]-x[1])*x[2]) - u[0]) * x[3]
+		}),
 	mapped("Norm", 1, 2, func(d []float32, x [][]float32, u []float32) { Norm(d, x[0], u[0], u[1]) },
 		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) * u[1] }),
 	mapped("NormWeight", 2, 2, func(d []float32, x [][]float32, u []float32) { NormWeight(d, x[0], x[1], u[0], u[1]) },

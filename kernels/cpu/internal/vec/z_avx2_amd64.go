@@ -274,6 +274,11 @@ func logSoftmaxGradAVX2(p **float32, u *float32, n int)
 //go:noescape
 func crossEntropyGradAVX2(p **float32, u *float32, n int)
 
+// crossEntropyGradOnAVX2 computes dst = (exp(x - m)*inv - on)*scale, each element of a row of its own.
+//
+//go:noescape
+func crossEntropyGradOnAVX2(p **float32, u *float32, n int)
+
 // normAVX2 computes dst = (x - c)*r.
 //
 //go:noescape

@@ -15215,6 +15215,198 @@ done:
 	VZEROUPPER
 	RET
 
+// func crossEntropyGradOnAVX2(p **float32, u *float32, n int)
+// Requires: AVX, AVX2, FMA3
+TEXT ·crossEntropyGradOnAVX2(SB), NOSPLIT, $32-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         24(AX), R8
+	MOVQ         32(AX), R9
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      poolAVX2<>+800(SB), Y8
+	VMOVUPS      poolAVX2<>+832(SB), Y9
+	VMOVUPS      poolAVX2<>+928(SB), Y11
+	VMOVUPS      poolAVX2<>+864(SB), Y6
+	VMOVUPS      poolAVX2<>+960(SB), Y12
+	VMOVUPS      poolAVX2<>+992(SB), Y13
+	VMOVUPS      poolAVX2<>+1024(SB), Y10
+	VMOVUPS      poolAVX2<>+1056(SB), Y14
+	VMOVUPS      poolAVX2<>+1088(SB), Y15
+	VMOVUPS      poolAVX2<>+896(SB), Y7
+	SUBQ         $0x00000010, CX
+	JL           rest
+
+loop:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y3
+	VMOVUPS      (DX)(AX*1), Y1
+	VMOVUPS      32(DX)(AX*1), Y4
+	VSUBPS       Y1, Y0, Y0
+	VSUBPS       Y4, Y3, Y3
+	VMINPS       Y0, Y8, Y0
+	VMINPS       Y3, Y8, Y3
+	VMAXPS       Y0, Y9, Y0
+	VMAXPS       Y3, Y9, Y3
+	VMOVUPS      Y6, Y1
+	VMOVUPS      Y6, Y4
+	VFMADD231PS  Y11, Y0, Y1
+	VFMADD231PS  Y11, Y3, Y4
+	VSUBPS       Y6, Y1, Y1
+	VSUBPS       Y6, Y4, Y4
+	VFNMADD231PS Y12, Y1, Y0
+	VFNMADD231PS Y12, Y4, Y3
+	VFNMADD231PS Y13, Y1, Y0
+	VFNMADD231PS Y13, Y4, Y3
+	VMOVUPS      Y14, Y2
+	VMOVUPS      Y14, Y5
+	VFMADD231PS  Y0, Y10, Y2
+	VFMADD231PS  Y3, Y10, Y5
+	VFMADD213PS  Y15, Y0, Y2
+	VFMADD213PS  Y15, Y3, Y5
+	VFMADD213PS  poolAVX2<>+1120(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1120(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+1152(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1152(SB), Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y3, Y5
+	VMOVUPS      Y6, Y0
+	VMOVUPS      Y6, Y3
+	VFMADD231PS  poolAVX2<>+1184(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+1184(SB), Y4, Y3
+	VADDPS       Y6, Y1, Y1
+	VADDPS       Y6, Y4, Y4
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       Y7, Y0, Y0
+	VPADDD       Y7, Y3, Y3
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       Y7, Y1, Y1
+	VPADDD       Y7, Y4, Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      (R8)(AX*1), Y1
+	VMOVUPS      32(R8)(AX*1), Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VSUBPS       (SP), Y0, Y0
+	VSUBPS       (SP), Y3, Y3
+	VMOVUPS      (R9)(AX*1), Y1
+	VMOVUPS      32(R9)(AX*1), Y4
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VMOVUPS      Y0, (DI)(AX*1)
+	VMOVUPS      Y3, 32(DI)(AX*1)
+	ADDQ         $0x00000040, AX
+	SUBQ         $0x00000010, CX
+	JGE          loop
+
+rest:
+	ADDQ $0x00000010, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      (DX)(AX*1), Y1
+	VSUBPS       Y1, Y0, Y0
+	VMINPS       Y0, Y8, Y0
+	VMAXPS       Y0, Y9, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  Y11, Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS Y12, Y1, Y0
+	VFNMADD231PS Y13, Y1, Y0
+	VMOVUPS      Y14, Y2
+	VFMADD231PS  Y0, Y10, Y2
+	VFMADD213PS  Y15, Y0, Y2
+	VFMADD213PS  poolAVX2<>+1120(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1152(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+1184(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      (R8)(AX*1), Y1
+	VMULPS       Y1, Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVUPS      (R9)(AX*1), Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVUPS      Y0, (DI)(AX*1)
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000008, CX
+	JGE          single
+
+tail:
+	ADDQ         $0x00000008, CX
+	JLE          done
+	LEAQ         poolAVX2<>+256(SB), R15
+	NEGQ         CX
+	LEAQ         (R15)(CX*4), R15
+	NEGQ         CX
+	VMOVDQU      (R15), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMOVDQU      (R15), Y1
+	VMASKMOVPS   (DX)(AX*1), Y1, Y1
+	VSUBPS       Y1, Y0, Y0
+	VMINPS       Y0, Y8, Y0
+	VMAXPS       Y0, Y9, Y0
+	VMOVUPS      Y6, Y1
+	VFMADD231PS  Y11, Y0, Y1
+	VSUBPS       Y6, Y1, Y1
+	VFNMADD231PS Y12, Y1, Y0
+	VFNMADD231PS Y13, Y1, Y0
+	VMOVUPS      Y14, Y2
+	VFMADD231PS  Y0, Y10, Y2
+	VFMADD213PS  Y15, Y0, Y2
+	VFMADD213PS  poolAVX2<>+1120(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1152(SB), Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VFMADD213PS  Y7, Y0, Y2
+	VMOVUPS      Y6, Y0
+	VFMADD231PS  poolAVX2<>+1184(SB), Y1, Y0
+	VADDPS       Y6, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y7, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y7, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVDQU      (R15), Y1
+	VMASKMOVPS   (R8)(AX*1), Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VSUBPS       (SP), Y0, Y0
+	VMOVDQU      (R15), Y1
+	VMASKMOVPS   (R9)(AX*1), Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVDQU      (R15), Y1
+	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func normAVX2(p **float32, u *float32, n int)
 // Requires: AVX
 TEXT ·normAVX2(SB), NOSPLIT, $64-24

@@ -274,6 +274,11 @@ func logSoftmaxGradAVX512(p **float32, u *float32, n int)
 //go:noescape
 func crossEntropyGradAVX512(p **float32, u *float32, n int)
 
+// crossEntropyGradOnAVX512 computes dst = (exp(x - m)*inv - on)*scale, each element of a row of its own.
+//
+//go:noescape
+func crossEntropyGradOnAVX512(p **float32, u *float32, n int)
+
 // normAVX512 computes dst = (x - c)*r.
 //
 //go:noescape

@@ -476,6 +476,20 @@ func CrossEntropyGrad(dst, x []float32, m, inv, off, scale float32) {
 	crossEntropyGradNEON(&ptrs[0], &args[0], len(dst))
 }
 
+// CrossEntropyGradOn computes dst = (exp(x - m)*inv - on)*scale, each element of a row of its own.
+func CrossEntropyGradOn(dst, x, m, inv, scale []float32, on float32) {
+	if len(x) != len(dst) || len(m) != len(dst) || len(inv) != len(dst) || len(scale) != len(dst) {
+		sameLength("CrossEntropyGradOn", len(dst), len(x), len(m), len(inv), len(scale))
+	}
+	if current == Portable {
+		crossEntropyGradOnPortable(dst, x, m, inv, scale, on)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(x), unsafe.SliceData(m), unsafe.SliceData(inv), unsafe.SliceData(scale)}
+	args := [...]float32{on}
+	crossEntropyGradOnNEON(&ptrs[0], &args[0], len(dst))
+}
+
 // Norm computes dst = (x - c)*r.
 func Norm(dst, x []float32, c, r float32) {
 	if len(x) != len(dst) {

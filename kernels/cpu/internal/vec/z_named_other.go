@@ -345,6 +345,14 @@ func CrossEntropyGrad(dst, x []float32, m, inv, off, scale float32) {
 	crossEntropyGradPortable(dst, x, m, inv, off, scale)
 }
 
+// CrossEntropyGradOn computes dst = (exp(x - m)*inv - on)*scale, each element of a row of its own.
+func CrossEntropyGradOn(dst, x, m, inv, scale []float32, on float32) {
+	if len(x) != len(dst) || len(m) != len(dst) || len(inv) != len(dst) || len(scale) != len(dst) {
+		sameLength("CrossEntropyGradOn", len(dst), len(x), len(m), len(inv), len(scale))
+	}
+	crossEntropyGradOnPortable(dst, x, m, inv, scale, on)
+}
+
 // Norm computes dst = (x - c)*r.
 func Norm(dst, x []float32, c, r float32) {
 	if len(x) != len(dst) {

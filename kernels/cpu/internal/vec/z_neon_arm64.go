@@ -274,6 +274,11 @@ func logSoftmaxGradNEON(p **float32, u *float32, n int)
 //go:noescape
 func crossEntropyGradNEON(p **float32, u *float32, n int)
 
+// crossEntropyGradOnNEON computes dst = (exp(x - m)*inv - on)*scale, each element of a row of its own.
+//
+//go:noescape
+func crossEntropyGradOnNEON(p **float32, u *float32, n int)
+
 // normNEON computes dst = (x - c)*r.
 //
 //go:noescape

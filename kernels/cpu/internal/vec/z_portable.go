@@ -2269,6 +2269,38 @@ func crossEntropyGradPortable(dst, x []float32, m, inv, off, scale float32) {
 	}
 }
 
+// crossEntropyGradOnPortable computes dst = (exp(x - m)*inv - on)*scale, each element of a row of its own.
+func crossEntropyGradOnPortable(dst, x, m, inv, scale []float32, on float32) {
+	x = x[:len(dst)]
+	m = m[:len(dst)]
+	inv = inv[:len(dst)]
+	scale = scale[:len(dst)]
+	for i := range dst {
+		v0 := x[i]
+		v1 := m[i]
+		v2 := inv[i]
+		v3 := scale[i]
+		v5 := v0 - v1
+		v8 := lane.Lesser32(89, v5)
+		v9 := lane.Greater32(-104, v8)
+		v12 := lane.FMA32(v9, 1.442695, 1.2582912e+07)
+		v13 := v12 - 1.2582912e+07
+		v15 := lane.FMA32(-v13, 0.69314575, v9)
+		v17 := lane.FMA32(-v13, 1.4286068e-06, v15)
+		v20 := lane.FMA32(0.0013840367, v17, 0.008369348)
+		v22 := lane.FMA32(v20, v17, 0.041668084)
+		v24 := lane.FMA32(v22, v17, 0.16666515)
+		v26 := lane.FMA32(v24, v17, 0.49999994)
+		v28 := lane.FMA32(v26, v17, 1)
+		v29 := lane.FMA32(v28, v17, 1)
+		v30 := lane.Ldexp32(v29, v13)
+		v31 := float32(v30 * v2)
+		v32 := v31 - on
+		v33 := float32(v32 * v3)
+		dst[i] = v33
+	}
+}
+
 // normPortable computes dst = (x - c)*r.
 func normPortable(dst, x []float32, c, r float32) {
 	x = x[:len(dst)]
