@@ -42,21 +42,19 @@ func TestMatMul(t *testing.T) {
 // Tiles of products on 132 multiprocessors: of those of 64, each has so many at most, and of those of 128.
 func TestMatMulTiles(t *testing.T) {
 	for _, c := range []struct {
-		m, n          uint32
-		medium, large int
-		want          bool
+		m, n                uint32
+		medium, large, want int
 	}{
-		{128, 128, 1, 1, false},
-		{12288, 768, 18, 5, true}, {12288, 2304, 53, 14, true}, {12288, 3072, 70, 18, true}, // GPT-2, 12,288 tokens
-		{768, 3072, 5, 2, false}, {2304, 768, 4, 1, true}, // gradients of weights
-		{4096, 768, 6, 2, false}, {4096, 2304, 18, 5, true},
-		{3072, 1728, 10, 3, true}, {1024, 512, 1, 1, false}, {1408, 1408, 4, 1, true}, {1536, 1536, 5, 2, false},
-		{4096, 4096, 32, 8, true}, {40, 50257, 6, 3, false},
+		{12288, 768, 18, 5, 128}, {12288, 2304, 53, 14, 128}, {12288, 3072, 70, 18, 128}, // GPT-2
+		{768, 3072, 5, 2, 64}, {2304, 768, 4, 1, 128}, // gradients of weights
+		{4096, 768, 6, 2, 64}, {4096, 2304, 18, 5, 128}, {3072, 1728, 10, 3, 64}, {3072, 1856, 11, 3, 128},
+		{128, 128, 1, 1, 64}, {1024, 512, 1, 1, 64}, {1408, 1408, 4, 1, 128}, {1536, 1536, 5, 2, 64},
+		{16, 100, 1, 1, 32}, {33, 100, 1, 1, 64}, {32, 50257, 6, 3, 64}, {50257, 32, 6, 3, 64},
 	} {
 		p := product{m: c.m, n: c.n}
 		medium, large := ceilDiv(p.tiles(mediumTile), 132), ceilDiv(p.tiles(largeTile), 132)
-		if got := p.large(1, 132); got != c.want || medium != c.medium || large != c.large {
-			t.Errorf("[%d %d]: %d tiles of 64 and %d of 128, large %v; want %v", c.m, c.n, medium, large, got, c)
+		if got := p.fastest(1, 132).size; got != c.want || medium != c.medium || large != c.large {
+			t.Errorf("[%d %d]: %d tiles of 64 and %d of 128, takes %d; want %v", c.m, c.n, medium, large, got, c)
 		}
 	}
 }
@@ -64,8 +62,8 @@ func TestMatMulTiles(t *testing.T) {
 // Products in large tiles.
 func TestMatMulLarge(t *testing.T) {
 	b := kernelDevice(t)
-	defer func(n int) { largeThirds = n }(largeThirds)
-	largeThirds = 0
+	defer func(n int) { tiles[0].time = n }(tiles[0].time)
+	tiles[0].time = 0
 	r := newFuzz(2)
 	for range cases(32) {
 		m, n, k := 129+r.IntN(150), 1+r.IntN(200), oneOf(r, 1, 16, 40, 257, 272, 513)

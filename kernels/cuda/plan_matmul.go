@@ -34,9 +34,20 @@ const (
 
 // splitTiles is the number of medium tiles below which products are split: two for each of the 132 multiprocessors of
 // an H200, whatever the GPU, so that it depends on shapes alone. splitBytes is the most memory of the chunks. Variables
-// so that tests can change them. largeThirds is the time of a large tile in thirds of that of a medium one: it has 4
-// times the multiply-adds, at 0.59 of their peak on an H200 instead of 0.50.
-var splitTiles, splitBytes, largeThirds = 264, 128 << 20, 10
+// so that tests can change them.
+var splitTiles, splitBytes = 264, 128 << 20
+
+// A tile is a kernel of float32, with the time of a tile on an H200: multiply-adds by the share of their peak.
+type tile struct {
+	kernel  string
+	size    int
+	threads uint32
+	time    int
+}
+
+// tiles of 0.59, 0.50 and 0.2 of the peak. A variable for tests.
+var tiles = [...]tile{{"matmul_128_f32", largeTile, largeThreads, 68},
+	{"matmul_64_f32", mediumTile, mediumThreads, 20}, {"matmul_f32", smallTile, smallThreads, 13}}
 
 // Constants of matmul_half.cu: tiles, threads of a block, and bits of vectorised operands.
 const (
@@ -73,22 +84,25 @@ func planMatMul(c *call, l *kernels.Launch) {
 
 // multiply launches count products of float32 or float64. Their bits are those of all tiles.
 func (c *call) multiply(p *product, batch *productBatch, count int, d kernels.DType) {
-	switch {
-	case d == kernels.Float64:
-		c.products("matmul_f64", smallTile, smallThreads, 1, p, batch, count)
-	case p.large(count, c.b.gpu.SMs):
-		c.products("matmul_128_f32", largeTile, largeThreads, 1, p, batch, count)
-	case min(p.m, p.n) > smallTile:
-		c.products("matmul_64_f32", mediumTile, mediumThreads, 1, p, batch, count)
-	default:
-		c.products("matmul_f32", smallTile, smallThreads, 1, p, batch, count)
+	t := &tile{kernel: "matmul_f64", size: smallTile, threads: smallThreads}
+	if d == kernels.Float32 {
+		t = p.fastest(count, c.b.gpu.SMs)
 	}
+	c.products(t.kernel, t.size, t.threads, 1, p, batch, count)
 }
 
-// large tells whether so many products take less time in large tiles, by the most that one multiprocessor has.
-func (p *product) large(count, multiprocessors int) bool {
-	turns := func(size int) int { return ceilDiv(count*p.tiles(size), multiprocessors) }
-	return 3*turns(mediumTile) >= largeThirds*turns(largeTile)
+// fastest are the tiles in which so many products take the least time, by the most that one multiprocessor has. Small
+// ones are for few rows or columns.
+func (p *product) fastest(count, multiprocessors int) (best *tile) {
+	least := math.MaxInt
+	for i := range tiles {
+		t := &tiles[i]
+		time := t.time * ceilDiv(count*p.tiles(t.size), multiprocessors)
+		if time < least && (t.size > smallTile || min(p.m, p.n) <= smallTile) {
+			best, least = t, time
+		}
+	}
+	return best
 }
 
 // multiplyChunks launches the chunks of products of float32 with few tiles, and the kernel that adds them in order; it
