@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -207,13 +208,67 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 	return batch, heads, rows, keys, causal
 }
 
+// TestFlashBlocks: which blocks the gradient of heads of 128 has, by the GPU and the number of heads.
+func TestFlashBlocks(t *testing.T) {
+	b := kernelDevice(t)
+	gpu, short, wide := b.gpu, flashShort, flashWide
+	t.Cleanup(func() { b.gpu, flashShort, flashWide = gpu, short, wide })
+	r := newFuzz(18)
+	for _, c := range []struct {
+		major, minor, short, wide, d int
+		want                         string
+	}{
+		{8, 0, 130, 4, 128, "grad_wide_128"}, {9, 0, 130, 4, 128, "grad_wide_128"},
+		{10, 0, 130, 4, 128, "grad_wide_128"},
+		{8, 6, 130, 4, 128, "grad_turns_128"}, {8, 9, 130, 4, 128, "grad_turns_128"},
+		{12, 0, 130, 4, 128, "grad_turns_128"}, {9, 0, 130, 5, 128, "grad_turns_128"},
+		{9, 0, 130, 4, 96, "grad_turns_96"}, {9, 0, 131, 4, 128, "grad_keys_128"},
+	} {
+		b.gpu.Major, b.gpu.Minor, flashShort, flashWide = c.major, c.minor, c.short, c.wide
+		half := func() value { return r.aligned(kernels.BFloat16, 2, 1, 130, c.d) }
+		rows := func() value { return r.whole(kernels.Float32, 2, 1, 130) }
+		l := &kernels.Launch{Op: hostOp("attention_grad", cpu.AttentionGrad), Ints: []int{-130, 0},
+			Floats: []float64{0.1, 0}}
+		out := func() value { return r.whole(kernels.BFloat16, 2, 130, 1, c.d) }
+		if _, err := on(t, b, l, []value{half(), half(), half(), half(), rows(), rows(), half()},
+			[]value{out(), out(), out()}); err != nil {
+			t.Fatal(err)
+		}
+		s, err := b.stream("test", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.log.ring[(s.log.queued()-1)%logSize].kernel; got != "flash_"+c.want+"_bf16" {
+			t.Errorf("%+v: the last kernel is %s", c, got)
+		}
+	}
+}
+
+// whole is a result with nothing around it.
+func (r fuzz) whole(d kernels.DType, shape ...int) value {
+	v := r.result(d, shape...)
+	v.Offset = 0
+	v.data = v.data[:max(1, v.Len())*d.Size()]
+	return v
+}
+
+// sameBits holds results of halves against those of other kernels.
+func sameBits(t *testing.T, what string, a, b []value) {
+	t.Helper()
+	for k := range a {
+		if n := 2 * a[k].Len(); !bytes.Equal(a[k].data[:n], b[k].data[:n]) {
+			t.Fatalf("result %d of %s: other bits", k, what)
+		}
+	}
+}
+
 // TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
-// tiles, strips and blocks, with more and fewer tiles than stages, and gradients by two kernels or one. In short mode
-// each width has one type.
+// tiles, strips and blocks, with more and fewer tiles than stages, and gradients by two kernels or one, whose blocks of
+// all sizes give the same bits. In short mode each width has one type.
 func TestFlash(t *testing.T) {
 	b := kernelDevice(t)
-	short := flashShort
-	t.Cleanup(func() { flashShort = short })
+	short, wide := flashShort, flashWide
+	t.Cleanup(func() { flashShort, flashWide = short, wide })
 	r := newFuzz(17)
 	for i := range cases(80) {
 		width := (i + i/5) % 5 // each has all sizes of flashSizes
@@ -230,14 +285,8 @@ func TestFlash(t *testing.T) {
 			Floats: []float64{scale, 0}}
 		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d),
 			r.aligned(dtype, batch, heads, keys, d)}
-		whole := func(d kernels.DType, shape ...int) value {
-			v := r.result(d, shape...)
-			v.Offset = 0
-			v.data = v.data[:max(1, v.Len())*d.Size()]
-			return v
-		}
-		out := []value{whole(dtype, batch, rows, heads, d), whole(kernels.Float32, batch, heads, rows),
-			whole(kernels.Float32, batch, heads, rows)}
+		out := []value{r.whole(dtype, batch, rows, heads, d), r.whole(kernels.Float32, batch, heads, rows),
+			r.whole(kernels.Float32, batch, heads, rows)}
 		run := func(out []value) {
 			t.Helper()
 			got, err := on(t, b, l, in, out)
@@ -251,9 +300,15 @@ func TestFlash(t *testing.T) {
 		run(out)
 		g := r.aligned(dtype, batch, heads, rows, d)
 		in, l.Op = append(in, out[0], out[1], out[2], g), hostOp("attention_grad", cpu.AttentionGrad)
-		grads := []value{whole(dtype, batch, rows, heads, d), whole(dtype, batch, keys, heads, d),
-			whole(dtype, batch, keys, heads, d)}
-		run(grads)
+		gradients := func(wide int) []value {
+			flashWide = wide
+			out := []value{r.whole(dtype, batch, rows, heads, d), r.whole(dtype, batch, keys, heads, d),
+				r.whole(dtype, batch, keys, heads, d)}
+			run(out)
+			return out
+		}
+		grads := gradients(1)
+		sameBits(t, what, grads, gradients(math.MaxInt))
 
 		u, least := 0x1p-11, 0x1p-25
 		if dtype == kernels.BFloat16 {

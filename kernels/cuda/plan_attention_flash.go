@@ -19,6 +19,10 @@ const (
 // sums in memory, for which blocks wait. It is for four blocks of 128 keys, and a variable for tests.
 var flashShort = 512
 
+// flashWide is the number of blocks of 8 warps and 128 keys from which on the gradient of heads of 128 has them: enough
+// for the multiprocessors of an H200. It is a variable for tests.
+var flashWide = 132
+
 // flashTileRows is how many rows a tile of the other operands has, kTileRows of attention_flash.cu.
 func flashTileRows(d int) int {
 	if d == 128 {
@@ -80,7 +84,11 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 	if blocks > math.MaxInt32 {
 		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
 	}
-	c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, flashThreads, shared)
+	threads := uint32(flashThreads)
+	if kind == "grad_wide_" {
+		threads *= 2
+	}
+	c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, threads, shared)
 	structure(c, z)
 }
 
@@ -102,6 +110,10 @@ func (c *call) flashGrad(z *attention, dtype kernels.DType) {
 	}
 	if turns {
 		tile := flashTurnRows(d)
+		if d == 128 && c.b.gpu.LargeShared() && int(z.count)*ceilDiv(int(z.s), 128) >= flashWide {
+			c.startFlash("grad_wide_", dtype, z, z.s, 128, flashShared(d, 256, tile)+256*tile+4*tile*d)
+			return
+		}
 		c.startFlash("grad_turns_", dtype, z, z.s, most, flashShared(d, 2*most, tile)+2*most*tile)
 		return
 	}

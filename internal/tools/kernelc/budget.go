@@ -21,6 +21,7 @@ type limit struct {
 	flight    int      // bytes that the threads of a multiprocessor have requested when they wait, at least
 	code      int      // bytes of the instructions on the path, at most; 0 for any number
 	must      []string // machine instructions that a cubin must have, such as HMMA
+	gpus      []string // the only ones on which the kernel is launched; none is all
 	allow     []string // PTX instructions that the gates of rounding and of subnormals let pass
 }
 
@@ -74,6 +75,8 @@ func (l *limit) set(key, value string) (err error) {
 		l.element, err = strconv.ParseFloat(value, 64)
 	case "must":
 		l.must = strings.Split(value, ",")
+	case "gpus":
+		l.gpus = strings.Split(value, ",")
 	case "allow":
 		l.allow = strings.Split(value, ",")
 	default:

@@ -165,6 +165,15 @@ func TestElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	few, err := parseBudget("copy_bf16 registers=255 blocks=4 gpus=sm_90,sm_100\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	both := &assembled{registers: map[string]int{"sm_100": 32, "sm_120": 128}}
+	r := newRow("copy_bf16", "sm_90", &figures{registers: 32}, 256, sassOf(fast), few[0], both)
+	if len(r.elsewhere) != 1 || r.elsewhere["sm_100"] == 0 {
+		t.Errorf("blocks %v, want those of sm_100 alone", r.elsewhere)
+	}
 	for _, c := range []struct {
 		known *assembled
 		want  string
@@ -174,7 +183,7 @@ func TestElsewhere(t *testing.T) {
 		{&assembled{registers: map[string]int{"sm_100": 255, "sm_120": 32}},
 			"occupancy: copy_bf16 (sm_90): 1 blocks on a multiprocessor of sm_100, budget 4; " +
 				"flight: copy_bf16 (sm_100): a multiprocessor waits for 8192 bytes at once, budget 16384"},
-		{&assembled{registers: map[string]int{"sm_100": 32, "sm_120": 128}},
+		{both,
 			"occupancy: copy_bf16 (sm_90): 2 blocks on a multiprocessor of sm_120, budget 3"},
 	} {
 		r := newRow("copy_bf16", "sm_90", &figures{registers: 32}, 256, sassOf(fast), limits[0], c.known)

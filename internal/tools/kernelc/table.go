@@ -36,6 +36,9 @@ func newRow(name, target string, f *figures, threads int, ops []sassOp, l *limit
 	r.path = fullPath(ops, most)
 	r.blocks, r.limit = resident(target, r.threads, r.registers, r.shared)
 	for _, other := range runsAs[target] {
+		if l != nil && l.gpus != nil && !slices.Contains(l.gpus, other) {
+			continue
+		}
 		registers := r.registers
 		if target == "sm_90" {
 			if known == nil {

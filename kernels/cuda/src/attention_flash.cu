@@ -9,10 +9,10 @@
 // gradient of short sequences has one kernel for dq, whose blocks own rows, and one for dk and dv, whose blocks own
 // keys: 7 products. That of others has 5: the blocks that own keys add to dq one after another, see Turns.
 //
-// A block has 4 warps. Each owns a strip of 16 M rows (or keys), which it multiplies by tiles of 64 keys (or rows) that
-// the block copies to shared memory, one tile ahead. Tiles of 128 elements have 32, so that a multiprocessor has room
-// for two blocks. Rows of operands are contiguous, at multiples of 16 bytes. With a causal mask, scores that are hidden
-// from all rows of a strip are skipped; p and ds of other hidden ones are 0.
+// A block has 4 warps, a wide one 8. Each owns a strip of 16 M rows (or keys), which it multiplies by tiles of 64
+// keys (or rows) that the block copies to shared memory, one tile ahead. Tiles of 128 elements have 32, so that a
+// multiprocessor has room for two blocks. Rows of operands are contiguous, at multiples of 16 bytes. With a causal
+// mask, scores that are hidden from all rows of a strip are skipped; p and ds of other hidden ones are 0.
 #include "attention.cuh"
 #include "prim_turns.cuh"
 #include "z_lane.cuh"
@@ -50,8 +50,9 @@ template <int D> struct Across {
 };
 
 // copy_tile copies ROWS rows to a tile, of which `exist` exist; the others become 0.
-template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matrix<T>& from, uint32_t exist) {
-  constexpr int kAcross = Across<D>::kAcross, kAtOnce = kThreads / kAcross;
+template <int D, int ROWS, int THREADS = kThreads, class T>
+DEV void copy_tile(uint32_t tile, const Matrix<T>& from, uint32_t exist) {
+  constexpr int kAcross = Across<D>::kAcross, kAtOnce = THREADS / kAcross;
   const uint32_t unit = threadIdx.x % kAcross, row = threadIdx.x / kAcross;
   const T* p = from.data + row * from.row + unit * kUnit;
   const uint32_t to = tile + unit_at<D>(row, unit);
@@ -67,10 +68,10 @@ template <int D, int ROWS, class T> DEV void copy_tile(uint32_t tile, const Matr
 }
 
 // copy_two_tiles copies the tiles from a row on of two operands of n rows to one stage.
-template <int D, int ROWS, class T>
+template <int D, int ROWS, int THREADS = kThreads, class T>
 DEV void copy_two_tiles(uint32_t stage, const Matrix<T>& a, const Matrix<T>& b, uint32_t row, uint32_t n) {
-  copy_tile<D, ROWS>(stage, a.from(row, 0), n - row);
-  copy_tile<D, ROWS>(stage + ROWS * kPitch<D>, b.from(row, 0), n - row);
+  copy_tile<D, ROWS, THREADS>(stage, a.from(row, 0), n - row);
+  copy_tile<D, ROWS, THREADS>(stage + ROWS * kPitch<D>, b.from(row, 0), n - row);
 }
 
 // LaneOffsets has the offset of a lane's unit among the first 16 rows and 2 units of a tile, as ldmatrix takes them,
@@ -446,12 +447,14 @@ template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
   rows.store(z.dq, dq, scale, shared);
 }
 
-// KeyGradients is the work of a block on dk and dv of 64 M keys, and on dq if blocks take turns. Shared memory is k and
-// v [64 M, D], two stages of q and g [ROWS, D] with l and dot [ROWS], and ds [64 M, ROWS] if they do. Products are
-// transposed, [keys rows], so that p and ds are left operands as they come.
-template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
-  static constexpr int N = 4, kKeys = 64 * M, kTile = ROWS * kPitch<D>, kValueBytes = 4 * ROWS,
-                       kStage = 2 * (kTile + kValueBytes), kRing = 2 * kKeys * kPitch<D>, kDs = kRing + 2 * kStage;
+// KeyGradients is the work of a block on dk and dv of its keys, 16 M a warp, and on dq if blocks take turns. Shared
+// memory is k and v [keys, D], two stages of q and g [ROWS, D] with l and dot [ROWS]; if they do, ds [keys, ROWS], and
+// in a wide block sums [ROWS, D]. Products are transposed, [keys rows], so that p and ds are left operands.
+template <class T, int D, int M, int ROWS, bool TURNS, int WARPS = 4> struct KeyGradients {
+  static constexpr int N = 4, kKeys = 16 * M * WARPS, kTile = ROWS * kPitch<D>, kValueBytes = 4 * ROWS,
+                       kStage = 2 * (kTile + kValueBytes), kRing = 2 * kKeys * kPitch<D>, kDs = kRing + 2 * kStage,
+                       kWidth = 32 * WARPS, kSums = kDs + kKeys * kPitch<ROWS>;
+  static constexpr bool kWide = WARPS > 4;
   const Attention<float>& z;
   unsigned char* const shared;
   const Block w;
@@ -467,7 +470,8 @@ template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
   DEV_METHOD void copy_rows(uint32_t row) const {
     const uint32_t stage = k_tile + kRing + row / ROWS % 2 * kStage;
     if (row < z.t) {
-      copy_two_tiles<D, ROWS>(stage, matrix<const T>(z, z.q, w.i, 0), matrix<const T>(z, z.g, w.i, 0), row, z.t);
+      copy_two_tiles<D, ROWS, kWidth>(stage, matrix<const T>(z, z.q, w.i, 0), matrix<const T>(z, z.g, w.i, 0), row,
+                                      z.t);
       if (threadIdx.x < ROWS / 2)
         cp_async<16>(stage + 2 * kTile + threadIdx.x * 16,
                      (threadIdx.x < ROWS / 4 ? z.scratch : z.dot) + values + row + threadIdx.x % (ROWS / 4) * 4, 16);
@@ -516,14 +520,15 @@ template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
   }
   DEV_METHOD float scale_log2() const { return __fmul_rn(z.scale, kLog2E); }
 
-  // A warp makes 16 rows of dq of a tile, or with fewer than 64 rows a part of their columns.
-  static constexpr int kParts = 64 / ROWS, kColumns = D / kParts;
+  // A warp makes 16 rows of dq of a tile, or a part of their columns.
+  static constexpr int kParts = 16 * WARPS / ROWS, kColumns = D / kParts;
+  using Columns = Products<1, kColumns / 8>;
 
-  // multiply_ds sets dq = dsᵀ k.
-  DEV_METHOD void multiply_ds(Products<1, kColumns / 8>& dq, uint32_t group, uint32_t column) const {
+  // multiply_ds sets dq = dsᵀ k, for 64 M keys.
+  DEV_METHOD void multiply_ds(Columns& dq, uint32_t group, uint32_t column, uint32_t key) const {
     clear<1, kColumns / 8>(dq);
-    const uint32_t ds = pairs_on<ROWS>(k_tile + kDs + LaneOffsets<ROWS>().units_first, group),
-                   k = k_tile + lane.rows_first;
+    const uint32_t ds = pairs_on<ROWS>(k_tile + kDs + LaneOffsets<ROWS>().units_first, group) + key * kPitch<ROWS>,
+                   k = k_tile + lane.rows_first + key * kPitch<D>;
 #pragma unroll 2
     for (int i = 0; i < 4 * M; i++) {
       uint32_t u[4];
@@ -543,31 +548,53 @@ template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
   DEV_METHOD uint32_t turn_of(uint32_t from) const {
     return (visible_keys(z, from + ROWS - 1) - 1) / kKeys - w.from / kKeys;
   }
+  // await_turn is for another warp than end_turn, as both take time.
+  DEV_METHOD void await_turn(uint32_t from) const {
+    const uint32_t turn = turn_of(from);
+    if (turn && threadIdx.x == 32) wait_acquire(Turns(z).counters + (values + from) / kTurn, turn);
+  }
+  DEV_METHOD float* sums_of(uint32_t from) const { return Turns(z).sums + (values + from) * D + threadIdx.x * 4; }
+
+  // copy_sums copies a thread's own sums of a tile, for which its turn has come, to shared memory.
+  DEV_METHOD void copy_sums(uint32_t from) const {
+    if (turn_of(from))
+#pragma unroll
+      for (int j = 0; j < kColumns / 8; j++)
+        cp_async<16>(k_tile + kSums + threadIdx.x * 16 + j * (16 * kWidth), sums_of(from) + j * (4 * kWidth), 16);
+    cp_async_commit();
+  }
 
   // take_turn adds what the keys give to dq of the tile's rows, after the blocks of later keys. The block of key 0
-  // writes dq.
+  // writes dq. A wide block adds what its later 64 M keys give before that of the earlier ones, as two blocks would.
   DEV_METHOD void take_turn(uint32_t from) const {
     const uint32_t group = threadIdx.x / 32 / kParts, column = threadIdx.x / 32 % kParts * kColumns;
-    Products<1, kColumns / 8> dq;
-    multiply_ds(dq, group, column);
-    const Turns turns(z);
-    const uint32_t turn = turn_of(from);
-    if (turn && threadIdx.x == 0) wait_acquire(turns.counters + (values + from) / kTurn, turn);
-    __syncthreads();
-    float* const sums = turns.sums + (values + from) * D + threadIdx.x * 4;
-    if (turn)
+    const bool both = kWide && visible_keys(z, from + ROWS - 1) > w.from + 64 * M;
+    Columns dq, earlier;
+    multiply_ds(dq, group, column, both ? 64 * M : 0);
+    if (both) multiply_ds(earlier, group, column, 0);
+    if (kWide) {
+      cp_async_wait<1>();
+    } else {
+      await_turn(from);
+      __syncthreads();
+    }
+    float* const sums = sums_of(from);
+    if (turn_of(from))
 #pragma unroll
       for (int j = 0; j < kColumns / 8; j++) {
-        const float4 sum = load<float4>(sums + j * (4 * kThreads));
+        const float4 sum = kWide ? load<float4>(shared + kSums + threadIdx.x * 16 + j * (16 * kWidth))
+                                 : load<float4>(sums + j * (4 * kWidth));
         dq[0][j][0] = __fadd_rn(sum.x, dq[0][j][0]);
         dq[0][j][1] = __fadd_rn(sum.y, dq[0][j][1]);
         dq[0][j][2] = __fadd_rn(sum.z, dq[0][j][2]);
         dq[0][j][3] = __fadd_rn(sum.w, dq[0][j][3]);
       }
+    if (both)
+      unrolled<kColumns / 8, 4>([&](int j, int e) { dq[0][j][e] = __fadd_rn(dq[0][j][e], earlier[0][j][e]); });
     if (w.from) {
 #pragma unroll
       for (int j = 0; j < kColumns / 8; j++)
-        store<float4>(sums + j * (4 * kThreads), {dq[0][j][0], dq[0][j][1], dq[0][j][2], dq[0][j][3]});
+        store<float4>(sums + j * (4 * kWidth), {dq[0][j][0], dq[0][j][1], dq[0][j][2], dq[0][j][3]});
       return;
     }
     const Matrix<T> to = matrix<T>(z, z.dq, w.i, from + group * 16);
@@ -585,21 +612,26 @@ template <class T, int D, int M, int ROWS, bool TURNS> struct KeyGradients {
     if (w.from && threadIdx.x == 0) store_release(Turns(z).counters + (values + from) / kTurn, turn + 1);
   }
 
+  // run goes through the tiles of rows. A wide block, which is alone on its multiprocessor, copies the sums of a tile
+  // while it works on it: it waits for its turn a tile ahead.
   DEV_METHOD void run() {
     const uint32_t from = hidden_rows(z, w.from) / ROWS * ROWS;
-    copy_tile<D, kKeys>(k_tile, matrix<const T>(z, z.k, w.i, w.from), w.size);
-    copy_tile<D, kKeys>(k_tile + kKeys * kPitch<D>, matrix<const T>(z, z.v, w.i, w.from), w.size);
+    copy_tile<D, kKeys, kWidth>(k_tile, matrix<const T>(z, z.k, w.i, w.from), w.size);
+    copy_tile<D, kKeys, kWidth>(k_tile + kKeys * kPitch<D>, matrix<const T>(z, z.v, w.i, w.from), w.size);
     copy_rows(from);
     clear<M, D / 8>(dk);
     clear<M, D / 8>(dv);
+    if (kWide && from < z.t) await_turn(from);
 #pragma unroll 1
     for (uint32_t row = from; row < z.t; row += ROWS) {
       cp_async_wait<0>();
       __syncthreads();
       if (TURNS && row > from) end_turn(row - ROWS);
+      if (kWide) copy_sums(row);
       copy_rows(row + ROWS);
 #pragma unroll 1
       for (uint32_t part = 0; part < ROWS; part += 8 * N) add_rows(row, part);
+      if (kWide && row + ROWS < z.t) await_turn(row + ROWS);
       if (TURNS) {
         __syncthreads();
         take_turn(row);
@@ -625,14 +657,14 @@ template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
   KeyGradients<T, D, M, kTileRows<D>, false>(z, shared, blockIdx.x).run();
 }
 
-template <class T, int D, int M> DEV void grad_turns(const Attention<float>& z) {
+template <class T, int D, int M, int WARPS = 4> DEV void grad_turns(const Attention<float>& z) {
   SHARED_DYNAMIC(shared);
   if (threadIdx.x == 0)
     store<uint32_t>(shared, take_ticket(Turns(z).counters + z.count * padded(z.t) / kTurn));
   __syncthreads();
   const uint32_t block = load<uint32_t>(shared);
   __syncthreads();
-  KeyGradients<T, D, M, kTurnRows<D>, true>(z, shared, block).run();
+  KeyGradients<T, D, M, kTurnRows<D>, true, WARPS>(z, shared, block).run();
 }
 
 }  // namespace
@@ -655,3 +687,7 @@ FLASH(96_f16, f16, 96, 2, 8, 1)
 FLASH(96_bf16, bf16, 96, 2, 8, 1)
 FLASH(128_f16, f16, 128, 2, 4, 1)
 FLASH(128_bf16, bf16, 128, 2, 4, 1)
+
+// Blocks of 8 warps and 128 keys, where shared memory is large: half of the traffic with L2.
+ENTRY(flash_grad_wide_128_f16, 2 * kThreads, 1, (Attention<float> z), grad_turns<f16, 128, 1, 8>(z))
+ENTRY(flash_grad_wide_128_bf16, 2 * kThreads, 1, (Attention<float> z), grad_turns<bf16, 128, 1, 8>(z))

@@ -89,7 +89,8 @@ var trims = []struct {
 }{
 	{"row.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`),
 		`$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`, "sort.cu window.cu"},
-	{"attention_flash.cu", regexp.MustCompile(`(?m)^FLASH\((32_bf16|64_bf16|80_f16|96_bf16|128_f16),.*`), "", ""},
+	{"attention_flash.cu", regexp.MustCompile(`(?m)^(FLASH\((32_bf16|64_bf16|80_f16|96_bf16|128_f16)` +
+		`|ENTRY\(flash_grad_wide_128_f16),.*`), "", ""},
 	{"reduce_row.cu", regexp.MustCompile(`(?m)^ARG_EXTREMES\(_integer,.*`), "", ""},
 	{"scan.cu", regexp.MustCompile(`(?m)^CUMSUM\(_integer,.*`), "", ""},
 }
