@@ -53,6 +53,12 @@ func TestBackgroundCoversOnce(t *testing.T) {
 	}
 }
 
+// onHelper tells whether a helper calls it.
+func onHelper() bool {
+	stack := make([]byte, 4<<10)
+	return bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("par.help"))
+}
+
 // While a job is open helpers that are awake do the work, however long it takes, and the caller sleeps. Where they are
 // asleep the caller does it.
 func TestBackgroundBesideJobs(t *testing.T) {
@@ -64,18 +70,26 @@ func TestBackgroundBesideJobs(t *testing.T) {
 	}
 	procs(2, func() {
 		for attempt := 0; ; attempt++ {
-			open, release := make(chan struct{}), make(chan struct{})
-			go Tiles(2, 2, func(_, i int) {
-				if i == 0 {
-					close(open)
-					<-release
-				}
-			})
-			<-open
+			open, release, over := make(chan struct{}, 2), make(chan struct{}), make(chan struct{})
+			go func() {
+				Tiles(2, 2, func(worker, _ int) {
+					if worker == 0 { // the caller
+						open <- struct{}{}
+						<-release
+					}
+				})
+				close(over)
+			}()
+			select {
+			case <-open:
+			case <-over: // a helper did both
+			}
+			for begin := time.Now(); awake() == 0 && time.Since(begin) < time.Second; {
+				runtime.Gosched()
+			}
 			var helped atomic.Int32
 			Background(n, grain, func(lo, hi int) {
-				stack := make([]byte, 4<<10)
-				if bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("par.help")) {
+				if onHelper() {
 					helped.Add(int32(hi - lo))
 				}
 				for begin := time.Now(); time.Since(begin) < 2*watch*grain/n; {
@@ -89,6 +103,13 @@ func TestBackgroundBesideJobs(t *testing.T) {
 				Background(n, grain, func(lo, hi int) { done += hi - lo })
 			}
 			close(release)
+			<-over
+			Tiles(2, 2, func(_, _ int) { time.Sleep(watch / 4) })
+			Background(n, grain, func(_, _ int) { // a helper watches, and no job is open
+				if onHelper() {
+					t.Error("a helper takes work without a job")
+				}
+			})
 			if helped.Load() == n && done == n {
 				return
 			}
