@@ -192,6 +192,10 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 	batch, heads, rows = 1+r.IntN(2), 1+r.IntN(2), oneOf(r, 1, 63, 64, 65, 1+r.IntN(70), 1+r.IntN(150))
 	keys = rows + oneOf(r, 0, 1, 1, 15, r.IntN(70))
 	switch {
+	case i == 1: // heads of 128, of whose blocks the first tile sees one key of the second half
+		batch, heads, rows, keys, causal = 1, 2, 130, 131, 1
+	case i == 5: // the same, which sees none
+		batch, heads, rows, keys, causal = 1, 2, 129, 129, 1
 	case i%5 == 0: // more tiles than stages, whole ones and a ragged end
 		batch, heads, rows = 1, 1, 129+r.IntN(80)
 		keys = max(rows, 193+r.IntN(80))
