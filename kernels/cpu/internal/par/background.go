@@ -59,7 +59,7 @@ func step() {
 	}
 	if hi >= b.n {
 		hi = b.n
-		pool.background.CompareAndSwap(b, nil)
+		pool.background.Store(nil) // nobody sets another one before
 	}
 	b.f(int(lo), int(hi))
 	if b.left.Add(lo-hi) == 0 {

@@ -147,7 +147,7 @@ var pool struct {
 	awake    int           // helpers that are not
 	posted   atomic.Uint32 // number of jobs opened so far, which helpers without work watch; changes under mu
 
-	background atomic.Pointer[background] // nil: none; set under mu
+	background atomic.Pointer[background] // nil: none; set under mu, cleared by who takes its last range
 }
 
 // run executes the job and gives it back to the pool of jobs. It uses at most the given number of workers, and as many
