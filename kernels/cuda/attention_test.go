@@ -234,7 +234,7 @@ func TestFlashBlocks(t *testing.T) {
 		l := &kernels.Launch{Op: hostOp("attention_grad", cpu.AttentionGrad), Ints: []int{-130, 0},
 			Floats: []float64{0.1, 0}}
 		out := func() value { return r.whole(kernels.BFloat16, 2, 130, 1, c.d) }
-		if _, err := on(t, b, l, []value{half(), half(), half(), half(), rows(), rows(), half()},
+		if _, err := on(t, b, l, []value{half(), half(), half(), out(), rows(), rows(), half()},
 			[]value{out(), out(), out()}); err != nil {
 			t.Fatal(err)
 		}
