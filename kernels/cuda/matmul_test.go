@@ -53,7 +53,7 @@ func TestMatMulTiles(t *testing.T) {
 	} {
 		p := product{m: c.m, n: c.n}
 		medium, large := ceilDiv(p.tiles(mediumTile), 132), ceilDiv(p.tiles(largeTile), 132)
-		if got := p.fastest(1, 132).size; got != c.want || medium != c.medium || large != c.large {
+		if got := p.fastest(tiles[:], 1, 132).size; got != c.want || medium != c.medium || large != c.large {
 			t.Errorf("[%d %d]: %d tiles of 64 and %d of 128, takes %d; want %v", c.m, c.n, medium, large, got, c)
 		}
 	}
@@ -75,14 +75,20 @@ func TestMatMulLarge(t *testing.T) {
 	}
 }
 
-// Products of medium tiles, at once and by chunks that are added.
+// Products of medium tiles, at once and by chunks that are added, all or three at a time; chunks in large tiles, too.
 func TestMatMulMedium(t *testing.T) {
 	b := kernelDevice(t)
-	defer func(n int) { splitTiles = n }(splitTiles)
+	was, limit, large := splitTiles, splitBytes, tiles[0].time
+	defer func() { splitTiles, splitBytes, tiles[0].time = was, limit, large }()
 	r := newFuzz(9)
 	for i := range cases(32) {
-		splitTiles = i % 2 * 1000 // none, or all with three chunks
 		m, n, k := 1+r.IntN(150), 1+r.IntN(150), oneOf(r, 1, 16, 40, 257, 512, 700)
+		splitTiles = i % 2 * 1000 // none, or all with three chunks
+		splitBytes, tiles[0].time = limit, large
+		if i%4 == 3 {
+			splitBytes, k = 3*4*2*m*n, oneOf(r, 700, 769, 1000, 1700)
+			tiles[0].time = i % 8 / 7 * large
+		}
 		d := kernels.Float32
 		a, y := r.operand(d, 0, 2, m, k), r.result(d, 2, m, n)
 		sameAsCPU(t, b, &kernels.Launch{Op: matmulOp}, []value{a, r.operand(d, 0, oneOf(r, 1, 2), k, n)}, []value{y})

@@ -33,8 +33,8 @@ const (
 )
 
 // splitTiles is the number of medium tiles below which products are split: two for each of the 132 multiprocessors of
-// an H200, whatever the GPU, so that it depends on shapes alone. splitBytes is the most memory of the chunks. Variables
-// so that tests can change them.
+// an H200, whatever the GPU, so that it depends on shapes alone. splitBytes is the most memory of the chunks that are
+// computed at once. Variables so that tests can change them.
 var splitTiles, splitBytes = 264, 128 << 20
 
 // A tile is a kernel of float32, with the time of a tile on an H200: multiply-adds by the share of their peak.
@@ -86,17 +86,17 @@ func planMatMul(c *call, l *kernels.Launch) {
 func (c *call) multiply(p *product, batch *productBatch, count int, d kernels.DType) {
 	t := &tile{kernel: "matmul_f64", size: smallTile, threads: smallThreads}
 	if d == kernels.Float32 {
-		t = p.fastest(count, c.b.gpu.SMs)
+		t = p.fastest(tiles[:], count, c.b.gpu.SMs)
 	}
 	c.products(t.kernel, t.size, t.threads, 1, p, batch, count)
 }
 
 // fastest are the tiles in which so many products take the least time, by the most that one multiprocessor has. Small
 // ones are for few rows or columns.
-func (p *product) fastest(count, multiprocessors int) (best *tile) {
+func (p *product) fastest(among []tile, count, multiprocessors int) (best *tile) {
 	least := math.MaxInt
-	for i := range tiles {
-		t := &tiles[i]
+	for i := range among {
+		t := &among[i]
 		time := t.time * ceilDiv(count*p.tiles(t.size), multiprocessors)
 		if time < least && (t.size > smallTile || min(p.m, p.n) <= smallTile) {
 			best, least = t, time
@@ -105,22 +105,35 @@ func (p *product) fastest(count, multiprocessors int) (best *tile) {
 	return best
 }
 
-// multiplyChunks launches the chunks of products of float32 with few tiles, and the kernel that adds them in order; it
-// returns false for others. Two chunks are not worth that launch.
+// multiplyChunks launches the chunks of products of float32 with few tiles, and the kernel that adds them in order, as
+// often as their memory asks for; it returns false for other products. Two chunks are not worth that launch.
 func (c *call) multiplyChunks(p *product, batch *productBatch, count int) bool {
 	chunks, results := ceilDiv(int(p.k), matmulChunk), count*int(p.m)*int(p.n)
-	if chunks < 3 || count*p.tiles(mediumTile) >= splitTiles || chunks > min(splitBytes/(4*results), math.MaxUint16) {
+	most := min(splitBytes/(4*results), chunks, math.MaxUint16)
+	if chunks < 3 || count*p.tiles(mediumTile) >= splitTiles || most < 3 {
 		return false
 	}
 	planes := *p
-	planes.c, planes.bias = c.scratch(4*chunks*results), 0
-	c.products("matmul_64_f32", mediumTile, mediumThreads, chunks, &planes, batch, count)
-	c.start("matmul_planes_f32", blocks(results, smallThreads), smallThreads)
-	for _, v := range [5]uint64{p.c, planes.c, p.bias, uint64(p.biasStep), uint64(results)} {
-		arg(c, v)
+	planes.c, planes.bias = c.scratch(4*most*results), 0
+	for first := 0; first < chunks; first += most {
+		now := min(most, chunks-first)
+		planes.k = min(p.k-uint32(first*matmulChunk), uint32(now*matmulChunk))
+		t := p.fastest(tiles[:2], count*now, c.b.gpu.SMs)
+		c.products(t.kernel, t.size, t.threads, now, &planes, batch, count)
+		planes.a += uint64(4 * int64(now*matmulChunk) * p.aColumn)
+		planes.b += uint64(4 * int64(now*matmulChunk) * p.bRow)
+		c.start("matmul_planes_f32", blocks(results, smallThreads), smallThreads)
+		bias := p.bias
+		if first+now < chunks {
+			bias = 0
+		}
+		for _, v := range [5]uint64{p.c, planes.c, bias, uint64(p.biasStep), uint64(results)} {
+			arg(c, v)
+		}
+		arg(c, p.n)
+		arg(c, uint32(now))
+		arg(c, uint32(min(first, 1)))
 	}
-	arg(c, p.n)
-	arg(c, uint32(chunks))
 	return true
 }
 

@@ -83,7 +83,7 @@ func testMatMul(t *testing.T, d *Driver, r *rand.Rand, tile, m, n, k, batch int)
 		launch()
 		must(t, d.Launch(function(t, d, "matmul_planes_f32"), [3]uint32{uint32(batch*m*n+255) / 256, 1, 1},
 			[3]uint32{256, 1, 1}, 0, 0, y.ptr, planes.ptr, bias, p.biasStep, uint64(batch*m*n), uint32(n),
-			uint32(chunks)))
+			uint32(chunks), uint32(0)))
 	} else {
 		launch()
 	}
