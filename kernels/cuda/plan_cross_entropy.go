@@ -47,7 +47,7 @@ func (c *call) countTargets(l *kernels.Launch, to uint64, count, classes int) {
 const (
 	countThreads = 256
 	countBlocks  = 32
-	meanThreads  = 512
+	meanThreads  = 1024
 )
 
 // countBytes is the memory for their numbers, so that what follows is aligned.
@@ -73,7 +73,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 		}
 	}
 	if count > 0 {
-		c.startGroups("cross_entropy_rows", x.DType, count, classes, 0)
+		c.startGroups("cross_entropy_rows", x.DType, count, classes)
 		structure(c, &losses)
 		c.pointer(&l.Out[1])
 		c.pointer(&l.Out[2])
@@ -120,7 +120,7 @@ func planCrossEntropyGrad(c *call, l *kernels.Launch) {
 	if l.Ints[1] == lossMean {
 		counted = c.address(&l.In[5])
 	}
-	c.startGroups("cross_entropy_grad", x.DType, count, classes, 0)
+	c.startGroups("cross_entropy_grad", x.DType, count, classes)
 	each := uint32(0)
 	if l.Ints[1] == lossNone {
 		each = 1

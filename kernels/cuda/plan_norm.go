@@ -49,7 +49,7 @@ func (c *call) norm(l *kernels.Launch, sum residual) {
 	if count == 0 {
 		return
 	}
-	c.startGroups("norm", x.DType, count, n, 2)
+	c.startGroups("norm", x.DType, count, n)
 	mean, parameters := uint64(0), [2]*kernels.Arg{}
 	if layer := len(l.Out) == 3; layer {
 		mean = c.address(&l.Out[1])

@@ -20,7 +20,7 @@ func alongAxis(name string) plan {
 		if count*n == 0 {
 			return
 		}
-		c.startGroups(name, l.In[0].DType, count, n, 0)
+		c.startGroups(name, l.In[0].DType, count, n)
 		c.rows(&l.Out[0], axes)
 		for k := range l.In {
 			c.rows(&l.In[k], axes)

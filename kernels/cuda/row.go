@@ -73,31 +73,18 @@ func (c *call) startRows(name string, d kernels.DType, rows, n int) {
 }
 
 // startGroups begins a launch in which thread groups, warps or blocks where rows are long, have rows of n elements of
-// type d. Kernels with rows of parameters keep them in shared memory if rows are cached, so blocks cache at most half
-// as much there. So that they are read seldom, at most so many blocks as multiprocessors can have at once loop over
-// all rows.
-func (c *call) startGroups(name string, d kernels.DType, rows, n, parameters int) {
-	size := computeType(d).Size()
-	infix, each, threads, cached := "_", rowWarps, rowThreads, true
+// type d.
+func (c *call) startGroups(name string, d kernels.DType, rows, n int) {
+	infix, each, threads := "_", rowWarps, rowThreads
 	if n > shortRow(d) {
-		most := blockWarps
-		if parameters > 0 {
-			most /= 2
-		}
-		infix, each, threads, cached = "_long_", 1, blockThreads(n, most), n <= most*foldBlock && size == 4
+		infix, each, threads = "_long_", 1, blockThreads(n, blockWarps)
 	}
-	grid, shared := ceilDiv(rows, each), 0
-	if parameters > 0 {
-		grid = min(grid, 3*rowThreads/threads*c.b.gpu.SMs)
-	}
-	if cached {
-		shared = parameters * n * size
-	}
+	grid := ceilDiv(rows, each)
 	if n >= maxRow || grid > math.MaxInt32 {
 		c.refuse("%d rows of %d elements; kernels on %s take fewer than %d, of fewer than %d",
 			rows, n, c.b.Name(), 1<<31, maxRow)
 	}
-	c.startShared(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads), shared)
+	c.start(name+infix+typeSuffix(d), dim{uint32(grid), 1, 1}, uint32(threads))
 }
 
 // blockThreads is how many threads have a row of n elements, of at most so many warps: each has blocks of the canonical
@@ -125,7 +112,7 @@ func extent(a *kernels.Arg, axes []int) (rows, n int) {
 // follow, then [call.operand].
 func (c *call) startResults(name string, l *kernels.Launch) {
 	count, n := extent(&l.In[0], l.Ints)
-	c.startGroups(name, l.In[0].DType, count, n, 0)
+	c.startGroups(name, l.In[0].DType, count, n)
 }
 
 // operand appends the first operand of such a launch, the number of rows and their length n.

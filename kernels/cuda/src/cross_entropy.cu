@@ -20,16 +20,21 @@ struct Targets {
 
 namespace {
 
-// target_of is the class of row r, -1 for a row that does not count or whose target is no class.
-DEV int64_t target_of(const Targets& t, uint64_t r) {
-  const int64_t k = index_value(t.indices.data, t.bytes, offset_of(t.indices.rows, r));
-  if (k == t.ignore) return -1;
-  if (k >= 0 && k < t.classes) return k;
-  report(t.errors, r, k);
+// index_of is the target of row r, class_of the class that it names, -1 for a row that does not count or whose target
+// is no class, which is reported.
+DEV int64_t index_of(const Targets& t, uint64_t r) {
+  return index_value(t.indices.data, t.bytes, offset_of(t.indices.rows, r));
+}
+DEV bool counts(const Targets& t, int64_t k) { return k != t.ignore && k >= 0 && k < t.classes; }
+DEV int64_t class_of(const Targets& t, uint64_t r, int64_t k) {
+  if (counts(t, k)) return k;
+  if (k != t.ignore) report(t.errors, r, k);
   return -1;
 }
 
-// The loss, m and s of each row.
+DEV int64_t target_of(const Targets& t, uint64_t r) { return class_of(t, r, index_of(t, r)); }
+
+// The loss, m and s of each row. The target, and its logit, are read beside the row.
 template <class T, class Group, class N = ComputeType<T>>
 DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows,
                             double smoothing) {
@@ -37,7 +42,10 @@ DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_
   if (r >= rows) return;
   const uint32_t n = targets.classes;
   const Row<T, Group> memory(x_, r);
+  const int64_t index = index_of(targets, r);
   const auto x = cached<Group>(n, memory);
+  const int64_t k = Group::thread() ? -1 : class_of(targets, r, index);
+  const N target = k < 0 ? N(0) : Row<T>(x_, r)((uint32_t)k);
   const ExpSum<N> sum = exp_sum<T, Group>(n, x);
   const N m = sum.most, s = sum.sum, e = (N)smoothing;
   N spread = 0;
@@ -45,12 +53,11 @@ DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_
   if (Group::thread()) return;
   most[r] = m;
   sums[r] = s;
-  const int64_t k = target_of(targets, r);
   if (k < 0) {
     put(loss, r, N(0));
     return;
   }
-  const N log = math::log(s), own = math::sub(log, math::sub(Row<T>(x_, r)((uint32_t)k), m));
+  const N log = math::log(s), own = math::sub(log, math::sub(target, m));
   put(loss, r, e > 0 ? math::add(math::mul(math::sub(N(1), e), own), math::mul(e, math::sub(log, spread))) : own);
 }
 
@@ -60,6 +67,20 @@ struct Count {
   DEV_METHOD static uint32_t combine(uint32_t x, uint32_t y) { return x + y; }
 };
 DEV uint32_t count_of(const uint32_t* counts) { return warp_all<Count>(counts[threadIdx.x % kCountBlocks]); }
+
+// counted is how many of the rows first, first + step and so on count. It reads 8 targets at a time.
+DEV uint32_t counted(const Targets& t, uint64_t first, uint32_t step, uint64_t rows) {
+  uint32_t n = 0;
+#pragma unroll 1
+  for (uint64_t r = first; r < rows; r += 8 * step) {
+    int64_t k[8];
+#pragma unroll
+    for (uint32_t j = 0; j < 8; j++) k[j] = r + j * step < rows ? index_of(t, r + j * step) : -1;
+#pragma unroll
+    for (uint32_t j = 0; j < 8; j++) n += counts(t, k[j]);
+  }
+  return n;
+}
 
 // The gradient of row r of a contiguous result, which may be in place of the logits: a thread overwrites only what it
 // alone has read. g is the gradient of the loss, of each row if each is 1; counted, the number of rows that count,
@@ -99,10 +120,7 @@ DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const
 
 KERNEL(cross_entropy_count, kCountThreads, 4)(uint32_t* counts, Targets targets, uint64_t rows) {
   SHARED(uint32_t, warps, [kCountThreads / 32]);
-  uint32_t n = 0;
-#pragma unroll 4
-  for (uint64_t r = thread_index(); r < rows; r += kCountBlocks * kCountThreads) n += target_of(targets, r) >= 0;
-  n = warp_all<Count>(n);
+  uint32_t n = warp_all<Count>(counted(targets, thread_index(), kCountBlocks * kCountThreads, rows));
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = n;
   __syncthreads();
   if (threadIdx.x) return;
@@ -121,39 +139,37 @@ template <class N> DEV void cross_entropy_mean(const Result& y, N* counted, cons
 }
 
 // The same by one block, which adds up the losses, too, at most kMeanBlocks blocks of them.
-constexpr uint32_t kMeanBlocks = 32, kMeanThreads = 512;
+constexpr uint32_t kMeanBlocks = 32, kMeanThreads = 1024;
 template <class N>
-DEV void cross_entropy_short_mean(const Result& y, N* counted, const N* losses, const Targets& targets,
+DEV void cross_entropy_short_mean(const Result& y, N* counted_, const N* losses, const Targets& targets,
                                   uint32_t rows) {
   SHARED(N, partial, [kMeanBlocks]);
-  SHARED(uint32_t, counts, [kMeanThreads / 32]);
+  SHARED(uint32_t, numbers, [kMeanThreads / 32]);
   const uint32_t warp = threadIdx.x / 32, blocks = (rows + kFoldBlock - 1) / kFoldBlock;
-  auto four = [](const N* from) {
-    return [from](uint32_t i, uint32_t count) {
-      Four<N> x{};
+  auto some = [](const N* from, uint32_t count) {
+    Four<N> x{};
 #pragma unroll
-      for (uint32_t k = 0; k < 4; k++)
-        if (k < count) x[k] = from[i + k];
-      return x;
-    };
+    for (uint32_t k = 0; k < 4; k++)
+      if (k < count) x[k] = from[k];
+    return x;
   };
-  for (uint32_t b = warp; b < blocks; b += kMeanThreads / 32) {
-    const uint32_t from = b * kFoldBlock;
-    const N sum = warp_fold<Sum, N, 4>(lesser(rows - from, kFoldBlock), four(losses + from));
-    if (threadIdx.x % 32 == 0) partial[b] = sum;
+  if (warp < blocks) {
+    const N* const from = losses + warp * kFoldBlock;
+    const N sum = warp_fold<Sum, N, 4>(lesser(rows - warp * kFoldBlock, kFoldBlock), [=](uint32_t i, uint32_t count) {
+      return count == 4 ? load_four<N>(from + i) : some(from + i, count);
+    });
+    if (threadIdx.x % 32 == 0) partial[warp] = sum;
   }
-  uint32_t n = 0;
-#pragma unroll 4
-  for (uint32_t r = threadIdx.x; r < rows; r += kMeanThreads) n += target_of(targets, r) >= 0;
-  n = warp_all<Count>(n);
-  if (threadIdx.x % 32 == 0) counts[warp] = n;
+  uint32_t n = warp_all<Count>(counted(targets, threadIdx.x, kMeanThreads, rows));
+  if (threadIdx.x % 32 == 0) numbers[warp] = n;
   __syncthreads();
   if (warp > 0) return;
-  const N sum = blocks == 1 ? partial[0] : warp_fold<Sum, N, 1>(blocks, four(partial));
+  const N sum = blocks == 1 ? partial[0] : warp_fold<Sum, N, 1>(blocks, [=](uint32_t i, uint32_t count) {
+    return some(partial + i, count);
+  });
+  n = warp_all<Count>(numbers[threadIdx.x]);
   if (threadIdx.x > 0) return;
-  n = 0;
-  for (uint32_t w = 0; w < kMeanThreads / 32; w++) n += counts[w];
-  *counted = (N)n;
+  *counted_ = (N)n;
   put(y, 0, math::div(sum, (N)n));
 }
 #define MEAN(suffix, N)                                                                                            \

@@ -113,36 +113,31 @@ template <class T, class Group> DEV auto norm_row(const Rows& a, const Residual&
   }
 }
 
-// mean and rstd are of the compute type, unrounded. A grid-stride loop gives rows to thread groups; with cached rows a
-// block has weight and bias in shared memory, so that it reads them once for all of its rows.
+// mean and rstd are of the compute type, unrounded. Groups find weight and bias in the first-level cache, where those
+// before have left them: blocks that kept them in shared memory for many rows would be fewer.
 template <class T, class Group, class N = ComputeType<T>>
 DEV void norm(T* y, N* mean, N* rstd, const Rows& x_, const Rows& weight_, const Rows& bias_, const Residual& sum,
               uint64_t rows, uint32_t n, double eps) {
-  N* tile = nullptr;
-  if constexpr (Group::slots() > 0) tile = shared_tile<N>();
-  const auto weight = parameter<T, Group>(weight_, N(1), tile, n);
-  const auto bias = parameter<T, Group>(bias_, -N(0), tile + n, n);
-  __syncthreads();
-#pragma unroll 1
-  for (uint64_t r = Group::row(); r < rows; r += Group::rows()) {
-    const auto x = norm_row<T, Group>(x_, sum, r, n);
-    N c = 0, squares;
-    if (mean) {
-      const auto deviation = deviations<Group>(n, x);
-      c = deviation.mean, squares = deviation.squares;
-    } else {
-      squares = row_fold<Sum, Group>(n, map([](N x) { return math::mul(x, x); }, x));
-    }
-    const N scale = math::div(N(1), math::sqrt(math::add(math::div(squares, (N)n), (N)eps)));
-    if (Group::thread() == 0) {
-      if (mean) mean[r] = c;
-      rstd[r] = scale;
-    }
-    const auto result = map([=](N x, N w, N b) {
-      return math::add(math::mul(math::mul(math::sub(x, c), scale), w), b);
-    }, x, weight, bias);
-    set_row<Group>(n, Line<T, Group>{y + r * n}, result);
+  const uint64_t r = Group::row();
+  if (r >= rows) return;
+  const Parameter<T, Group> weight(weight_, N(1)), bias(bias_, -N(0));
+  const auto x = norm_row<T, Group>(x_, sum, r, n);
+  N c = 0, squares;
+  if (mean) {
+    const auto deviation = deviations<Group>(n, x);
+    c = deviation.mean, squares = deviation.squares;
+  } else {
+    squares = row_fold<Sum, Group>(n, map([](N x) { return math::mul(x, x); }, x));
   }
+  const N scale = math::div(N(1), math::sqrt(math::add(math::div(squares, (N)n), (N)eps)));
+  if (Group::thread() == 0) {
+    if (mean) mean[r] = c;
+    rstd[r] = scale;
+  }
+  const auto result = map([=](N x, N w, N b) {
+    return math::add(math::mul(math::mul(math::sub(x, c), scale), w), b);
+  }, x, weight, bias);
+  set_row<Group>(n, Line<T, Group>{y + r * n}, result);
 }
 
 // The sums over rows for weight and bias: blocks of 64 rows; inside a block partial sum j has rows 8j to 8j+7, in
@@ -383,10 +378,10 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
    uint32_t n, double eps)
 
 #define NORM(suffix, T)                                                                                              \
-  ENTRY(norm##suffix, kRowThreads, 3, NORM_PARAMETERS(T),                                                            \
+  ENTRY(norm##suffix, kRowThreads, 4, NORM_PARAMETERS(T),                                                              \
         BY_LENGTH(Warp, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n,  \
                   eps))                                                                                              \
-  ENTRY(norm_long##suffix, kBlockThreads / 2, 3, NORM_PARAMETERS(T),                                                 \
+  ENTRY(norm_long##suffix, kBlockThreads, 2, NORM_PARAMETERS(T),                                                       \
         BY_LENGTH(Block, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n, \
                   eps))                                                                                              \
   ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                 \

@@ -211,15 +211,22 @@ template <class S, class Use> DEV void each_batch(uint32_t from, uint32_t n, con
 }
 
 // each_four calls use(at, four) for all elements of a row that a thread has, in ascending order. All that a cached row
-// reads is read before anything waits for it.
+// reads is read before anything waits for it; where use writes, 16 elements at a time.
 template <class Group, class S, class Use> DEV void each_four(uint32_t n, const S& source, Use use) {
   if constexpr (Group::slots() > 0) {
     const uint32_t first = Group::first(), i = first + own_index();
+    constexpr uint32_t kBatch = Group::slots() < 16 ? Group::slots() : 16;
 #pragma unroll
-    for (uint32_t s = 0; s < Group::slots(); s += 4) {
-      if (!S::memory() && s > 0 && s % 16 == 0 && first + 32 * s >= n) break;
-      const At at{i + 32 * s, s, (int32_t)(n - i) > (int32_t)(32 * s) ? 4u : 0u};
-      use(at, source.four(at));
+    for (uint32_t s = 0; s < Group::slots(); s += kBatch) {
+      if (!S::memory() && s > 0 && first + 32 * s >= n) break;
+      auto at = [=](uint32_t k) {
+        return At{i + 32 * (s + k), s + k, (int32_t)(n - i) > (int32_t)(32 * (s + k)) ? 4u : 0u};
+      };
+      Four<typename S::Value> x[kBatch / 4];
+#pragma unroll
+      for (uint32_t k = 0; k < kBatch; k += 4) x[k / 4] = source.four(at(k));
+#pragma unroll
+      for (uint32_t k = 0; k < kBatch; k += 4) use(at(k), x[k / 4]);
     }
   } else {
     for (uint32_t b = Group::warp(); b * kFoldBlock < n; b += Group::warps())
