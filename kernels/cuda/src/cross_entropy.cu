@@ -32,8 +32,6 @@ DEV int64_t class_of(const Targets& t, uint64_t r, int64_t k) {
   return -1;
 }
 
-DEV int64_t target_of(const Targets& t, uint64_t r) { return class_of(t, r, index_of(t, r)); }
-
 // The loss, m and s of each row. The target, and its logit, are read beside the row.
 template <class T, class Group, class N = ComputeType<T>>
 DEV void cross_entropy_rows(const Result& loss, N* most, N* sums, const Rows& x_, const Targets& targets, uint64_t rows,
@@ -93,18 +91,22 @@ DEV void cross_entropy_grad(T* dx, const Rows& x_, const Targets& targets, const
   const uint64_t r = Group::row();
   if (r >= rows) return;
   const uint32_t n = targets.classes;
-  const Row<T, Group> x(x_, r);
+  const Row<T, Group> memory(x_, r);
   const Line<T, Group> d{dx + r * n};
-  const int64_t target = target_of(targets, r);
+  const int64_t index = index_of(targets, r);
+  const N m = Row<N>(most, r)(0), s = Row<N>(sums, r)(0);
+  N scale = Row<T>(g, each ? r : 0)(0);
+  const N count = counted ? *counted : N(1);
+  const auto x = cached<Group>(n, memory);
+  const int64_t target = class_of(targets, r, index);
   if (target < 0) {
     set_row<Group>(n, d, values([](uint32_t) { return N(0); }));
     return;
   }
-  const N m = Row<N>(most, r)(0), inverse = math::div(N(1), Row<N>(sums, r)(0));
+  const N inverse = math::div(N(1), s);
   // The smoothed target at other classes, and at the class.
   const N e = (N)smoothing, off = math::div(e, (N)n), on = math::add(math::sub(N(1), e), off);
-  N scale = Row<T>(g, each ? r : 0)(0);
-  if (counted) scale = math::div(scale, *counted);
+  if (counted) scale = math::div(scale, count);
   const auto p = map([=](N x) { return math::mul(exp_of<T>(math::sub(x, m)), inverse); }, x);
   each_four<Group>(n, p, [&](At at, const Four<N>& p) {
     Four<N> t{off, off, off, off};
@@ -185,7 +187,7 @@ MEAN(_f64, double)
 #define GRADIENT(name, T, threads, blocks, Group)                                                                     \
   ENTRY(name, threads, blocks, (T* dx, Rows x, Targets targets, Rows most, Rows sums, Rows g,                         \
                                 const ComputeType<T>* counted, uint64_t rows, uint32_t each, double smoothing),       \
-        BY_LENGTH(Group, read_once, T, (targets.classes, dx, x), cross_entropy_grad, dx, x, targets, most, sums, g,   \
+        BY_LENGTH(Group, warps_cache, T, (targets.classes, dx, x), cross_entropy_grad, dx, x, targets, most, sums, g, \
                   counted, rows, each, smoothing))
 
 #define CROSS_ENTROPY(suffix, T)                                                                                \
@@ -193,7 +195,7 @@ MEAN(_f64, double)
               (Result loss, ComputeType<T>* most, ComputeType<T>* sums, Rows x, Targets targets, uint64_t rows, \
                double smoothing),                                                                               \
               (targets.classes, x), loss, most, sums, x, targets, rows, smoothing)                              \
-  GRADIENT(cross_entropy_grad##suffix, T, kRowThreads, (sizeof(T) > 4 ? 4 : 5), Warp)                           \
+  GRADIENT(cross_entropy_grad##suffix, T, kRowThreads, (sizeof(T) > 4 ? 3 : sizeof(T) > 2 ? 5 : 6), Warp)       \
   GRADIENT(cross_entropy_grad_long##suffix, T, kBlockThreads, 3, Block)
 
 FLOATS(CROSS_ENTROPY)

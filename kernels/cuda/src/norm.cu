@@ -285,7 +285,7 @@ DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& 
   SHARED(Centers<N>, centers, [1]);
   const uint64_t first = (uint64_t)blockIdx.x * kRowPartials * each;
   read_centers(centers[0], mean, rstd, first, rows, each);
-  const auto weight = cached<Spread>(n, Parameter<T, Spread>(weight_, N(1)));
+  const Parameter<T, Spread> weight(weight_, N(1));  // from the first-level cache: registers for two blocks
   N* const tile = shared_tile<N>();
   const uint32_t width = Spread::width();
   for (uint32_t i = n + threadIdx.x; i < width; i += blockDim.x) tile[i] = tile[width + i] = 0;
@@ -401,7 +401,7 @@ FLOATS(NORM)
 
 // Rows of up to 4,096 elements, all wide.
 #define LONG_GRADIENT(suffix, T)                                     \
-  ENTRY(norm_grad_long##suffix, kGradThreads, 1, GRAD_PARAMETERS(T), \
+  ENTRY(norm_grad_long##suffix, kGradThreads, 2, GRAD_PARAMETERS(T), \
         norm_grad_long<T>(dx, dweight, dbias, g, x, mean, rstd, weight, rows, n, each))
 LONG_GRADIENT(_f32, float)
 LONG_GRADIENT(_f16, f16)

@@ -60,13 +60,16 @@ template <uint32_t SLOTS, bool WIDE = true> struct Block {
 };
 
 // Slots is how many elements of type T a thread caches: of a block, all of its part of a canonical block. read_once is
-// for kernels that need a row once, or in half precision.
+// for kernels that need a row once, halves_once in half precision; warps_cache has a warp's row in flight at once.
 template <class T, class Group> static constexpr __device__ uint32_t slots() {
   if constexpr (!is_floating<T>()) return 0;
   else if (Group::is_block()) return sizeof(T) > 4 ? 0 : kFoldBlock / 32;
   else return 128 / sizeof(ComputeType<T>);
 }
 template <class T, class Group> static constexpr __device__ uint32_t read_once() { return 0; }
+template <class T, class Group> static constexpr __device__ uint32_t warps_cache() {
+  return Group::is_block() ? 0 : slots<T, Group>();
+}
 template <class T, class Group> static constexpr __device__ uint32_t halves_once() {
   return is_half<T>() && Group::is_block() ? 0 : slots<T, Group>();
 }
