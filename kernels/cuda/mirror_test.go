@@ -25,6 +25,7 @@ var structs = []struct {
 }{
 	{"row.cuh", "Axes", 0, kernels.Dims{}},
 	{"layout.cuh", "Shape64", 2, productBatch{}},
+	{"matmul_half.cu", "Parts", 0, halfParts{}},
 	{"element.cuh", "Result", 0, result{}},
 	{"row.cuh", "Rows", 0, rows{}},
 	{"norm.cu", "Residual", 0, residual{}},
@@ -79,6 +80,7 @@ var constants = []struct {
 	{"cross_entropy.cu", "kMeanThreads", meanThreads}, {"cross_entropy.cu", "kMeanBlocks", shortMean / foldBlock},
 	{"matmul.cuh", "kSmallTile", smallTile}, {"matmul.cuh", "kSmallThreads", smallThreads},
 	{"matmul_half.cu", "kTile", halfTile}, {"matmul_half.cu", "kThreads", halfThreads},
+	{"matmul_half.cu", "kSteps", halfSteps}, {"reduce_row.cu", "kArgWarps", argWarps},
 	{"matmul_half.cu", "kWideA", wideA}, {"matmul_half.cu", "kWideB", wideB}, {"matmul_half.cu", "kWideC", wideC},
 	{"attention.cu", "kRows", attentionRows}, {"attention.cu", "kColumns", attentionColumns},
 	{"attention.cu", "kThreads", attentionThreads},

@@ -311,14 +311,13 @@ func (c *call) convProducts(p *product, batch *productBatch, count int, d kernel
 	case !d.IsHalf():
 		c.multiply(p, batch, count, d)
 	case !apart:
-		c.matmulHalf(p, batch, count, d)
+		c.matmulHalf(p, batch, count, d, halfParts{count: 1, k: p.k})
 	default:
 		layout, wide := p.halfOperands(batch)
 		if p.c%8 == 0 && p.cRow%2 == 0 {
 			wide |= wideC
 		}
-		c.products("matmul_half_sums_"+layout+"_"+suffixes[d], halfTile, halfThreads, 1, p, batch, count)
-		arg(c, wide)
+		c.startHalf("matmul_half_sums_"+layout+"_"+suffixes[d], p, batch, count, wide, halfParts{count: 1, k: p.k})
 	}
 }
 

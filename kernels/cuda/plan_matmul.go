@@ -49,9 +49,10 @@ type tile struct {
 var tiles = [...]tile{{"matmul_128_f32", largeTile, largeThreads, 68},
 	{"matmul_64_f32", mediumTile, mediumThreads, 20}, {"matmul_f32", smallTile, smallThreads, 13}}
 
-// Constants of matmul_half.cu: tiles, threads of a block, and bits of vectorised operands.
+// Constants of matmul_half.cu: tiles, values of k at once, threads of a block, and bits of vectorised operands.
 const (
 	halfTile, halfThreads = 128, 128
+	halfSteps             = 32
 	wideA, wideB, wideC   = 1, 2, 4
 	wideBytes             = 16
 )
@@ -74,7 +75,7 @@ func planMatMul(c *call, l *kernels.Launch) {
 	}
 	count := y.Len() / (int(p.m) * int(p.n))
 	if y.DType.IsHalf() {
-		c.matmulHalf(&p, &batch, count, y.DType)
+		c.matmulHalf(&p, &batch, count, y.DType, c.splitHalf(&p, count))
 		return
 	}
 	if y.DType == kernels.Float64 || !c.multiplyChunks(&p, &batch, count) {
@@ -88,7 +89,7 @@ func (c *call) multiply(p *product, batch *productBatch, count int, d kernels.DT
 	if d == kernels.Float32 {
 		t = p.fastest(tiles[:], count, c.b.gpu.SMs)
 	}
-	c.products(t.kernel, t.size, t.threads, 1, p, batch, count)
+	c.products(t.kernel, t.size, t.threads, count, 1, p, batch)
 }
 
 // fastest are the tiles in which so many products take the least time, by the most that one multiprocessor has. Small
@@ -119,7 +120,7 @@ func (c *call) multiplyChunks(p *product, batch *productBatch, count int) bool {
 		now := min(most, chunks-first)
 		planes.k = min(p.k-uint32(first*matmulChunk), uint32(now*matmulChunk))
 		t := p.fastest(tiles[:2], count*now, c.b.gpu.SMs)
-		c.products(t.kernel, t.size, t.threads, now, &planes, batch, count)
+		c.products(t.kernel, t.size, t.threads, count, now, &planes, batch)
 		planes.a += uint64(4 * int64(now*matmulChunk) * p.aColumn)
 		planes.b += uint64(4 * int64(now*matmulChunk) * p.bRow)
 		c.start("matmul_planes_f32", blocks(results, smallThreads), smallThreads)
@@ -138,8 +139,7 @@ func (c *call) multiplyChunks(p *product, batch *productBatch, count int) bool {
 }
 
 // products launches a kernel with a block for each tile, and for each of so many chunks of k.
-func (c *call) products(symbol string, tile int, threads uint32, chunks int, p *product, batch *productBatch,
-	count int) {
+func (c *call) products(symbol string, tile int, threads uint32, count, chunks int, p *product, batch *productBatch) {
 	blocks := count * p.tiles(tile)
 	if blocks > math.MaxInt32 {
 		c.refuse("the results are too large: %d of %d x %d, %d tiles", count, p.m, p.n, blocks)
@@ -214,9 +214,46 @@ func (batch *productBatch) merge(p *product, m int) int {
 	return m
 }
 
+// halfParts is the struct Parts of matmul_half.cu.
+type halfParts struct {
+	sums, turns uint64
+	count, k    uint32
+}
+
+// Times of an H200 in ns, whatever the GPU, so that parts depend on shapes alone: of halfWave tiles, which run at once,
+// for each k; and of handing on the sums of a part. A variable for tests.
+const halfWave, halfTime = 264, 22
+
+var partTime = 3000
+
+// splitHalf splits the k of products of half precision into as many parts as take the least time, and one if that is
+// not shorter by a fifth. It launches the kernel that clears the turns.
+func (c *call) splitHalf(p *product, count int) halfParts {
+	tiles, k := count*p.tiles(halfTile), int(p.k)
+	best, least := 1, 4*ceilDiv(tiles, halfWave)*k*halfTime
+	for n := 2; n <= 16; n++ {
+		waves := ceilDiv(tiles*n, halfWave)
+		if time := 5 * (waves*(k/n*halfTime+partTime) + n*partTime); time < least {
+			best, least = n, time
+		}
+	}
+	parts := halfParts{count: 1, k: uint32(roundUp(ceilDiv(k, best), halfSteps))}
+	if best == 1 || int(parts.k) >= k {
+		return parts
+	}
+	parts.count = uint32(ceilDiv(k, int(parts.k)))
+	parts.sums = c.scratch(4*tiles*halfTile*halfTile + 4*(tiles+1))
+	parts.turns = parts.sums + uint64(4*tiles*halfTile*halfTile)
+	c.startEach(sized("fill", 4), tiles+1)
+	arg(c, parts.turns)
+	arg(c, uint32(0))
+	arg(c, uint64(tiles+1))
+	return parts
+}
+
 // matmulHalf launches products in half precision. Kernels are by the layouts of the operands, n for contiguous rows
 // and t for contiguous columns, as in BLAS.
-func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.DType) {
+func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.DType, parts halfParts) {
 	if p.m == 1 { // a single row or column has no pitch
 		p.aRow = 0
 	}
@@ -227,8 +264,14 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	c.products("matmul_half_"+layout+"_"+suffixes[d], halfTile, halfThreads, 1, p, batch, count)
+	c.startHalf("matmul_half_"+layout+"_"+suffixes[d], p, batch, count, wide, parts)
+}
+
+// startHalf launches a kernel of matmul_half.cu with a block for each tile and each part of k.
+func (c *call) startHalf(symbol string, p *product, batch *productBatch, count int, wide uint32, parts halfParts) {
+	c.products(symbol, halfTile, halfThreads, count*int(parts.count), 1, p, batch)
 	arg(c, wide)
+	structure(c, &parts)
 }
 
 // halfOperands is the layout of the operands of products in half precision, and which of them are vectorised.

@@ -3,6 +3,7 @@
 package emu
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -134,9 +135,18 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, 
 		bias = halves16(t, d, r, dtype, r.IntN(2) == 0, 1, n, 1)
 		p.bias, p.biasStep = bias.first(), int64(bias.x)
 	}
-	grid := [3]uint32{uint32((n + 127) / 128 * ((m + 127) / 128) * batch), 1, 1}
-	must(t, d.Launch(function(t, d, name), grid, [3]uint32{128, 1, 1}, 0, 0, p,
-		appendShape64(nil, []int{batch}, []int{a.step}, []int{b.step}), wide))
+	tiles := (n + 127) / 128 * ((m + 127) / 128) * batch
+	parts := struct { // of k; one, or as many as can be
+		sums, turns Ptr
+		count, k    uint32
+	}{count: 1, k: uint32(k)}
+	if k > 32 && r.IntN(2) == 0 {
+		parts.count, parts.k = uint32((k+31)/32), 32
+		parts.sums = upload(t, d, bytes.Repeat([]byte{guard}, 4*128*128*tiles))
+		parts.turns = upload(t, d, make([]byte, 4*(tiles+1)))
+	}
+	must(t, d.Launch(function(t, d, name), [3]uint32{uint32(tiles) * parts.count, 1, 1}, [3]uint32{128, 1, 1}, 0, 0, p,
+		appendShape64(nil, []int{batch}, []int{a.step}, []int{b.step}), wide, parts))
 
 	what := fmt.Sprintf("%s of %d times %dx%dx%d, pitches %d %d %d, wide %d", name, batch, m, n, k, a.x+a.k, b.x+b.k,
 		pitch, wide)
@@ -146,8 +156,12 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, 
 		want := uint16(guard | guard<<8)
 		if row < batch*m && j < n {
 			sum := float32(0)
-			for z := range k { // the products are exact
-				sum += float32(a.at(row/m, row%m, z) * b.at(row/m, j, z))
+			for from := 0; from < k; from += int(parts.k) {
+				part := float32(0)
+				for z := from; z < min(k, from+int(parts.k)); z++ { // the products are exact
+					part += float32(a.at(row/m, row%m, z) * b.at(row/m, j, z))
+				}
+				sum += part
 			}
 			if bias != nil {
 				sum += bias.at(0, j, 0)

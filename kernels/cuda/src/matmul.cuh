@@ -112,11 +112,12 @@ struct Tile {
 // kGroupRows rows of tiles are computed together, so that concurrent blocks share operands in the L2 cache.
 constexpr uint32_t kGroupRows = 8;
 
-// assign_tile gives the block its tile, and p the operands of its product. Blocks count the tiles of a product in
-// groups of rows, column by column, then products.
-template <class T> DEV Tile assign_tile(Product<T>& p, const Batch& batch, uint32_t size) {
+// assign_tile gives a block its tile, and p the operands of its product. Blocks count the tiles of a product in groups
+// of rows, column by column, then products.
+template <class T>
+DEV Tile assign_tile(Product<T>& p, const Batch& batch, uint32_t size, uint32_t block = blockIdx.x) {
   const uint32_t across = (p.n + size - 1) / size, down = (p.m + size - 1) / size, tiles = across * down;
-  const uint32_t number = blockIdx.x / tiles, tile = blockIdx.x - number * tiles;
+  const uint32_t number = block / tiles, tile = block - number * tiles;
   const uint32_t first = tile / (kGroupRows * across) * kGroupRows, in_group = tile - first * across;
   const uint32_t rows = down - first < kGroupRows ? down - first : kGroupRows;
   uint64_t at[2];

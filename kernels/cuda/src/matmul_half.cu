@@ -7,7 +7,19 @@
 // through a ring of kStages in shared memory. A tile has the layout of global memory, with k (K_MAJOR) or with the rows
 // of A or columns of B, here called x, as the faster dimension; ldmatrix transposes the latter. Units of 16 bytes are
 // permuted (swizzled) so that the 8 that ldmatrix reads at once are in different banks.
+//
+// Where tiles are few, k is split in parts, which are blocks of their own: all first parts, then all second ones and so
+// on. A part waits for the sums of the one before it, adds its own, and hands them on; the last one writes the tile.
 #include "matmul.cuh"
+#include "prim_turns.cuh"
+
+// Parts are `count` parts of k values each, the last of fewer. Tiles have sums in memory, and the number of parts that
+// have added to them; behind these, tickets for parts.
+struct Parts {
+  float* sums;
+  uint32_t* turns;
+  uint32_t count, k;
+};
 
 namespace {
 
@@ -111,6 +123,44 @@ template <class T> struct Results {
     unrolled<4, 8>([&](int i, int j) { mma(T{}, sum[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]); });
   }
 
+  // join adds the sums of the parts before this one, through shared memory, and tells whether it is the last; others
+  // leave them to the next.
+  DEV_METHOD bool join(const Parts& parts, uint32_t tile, uint32_t part, unsigned char* shared) {
+    constexpr int kAtOnce = 16;
+    uint32_t* const turn = parts.turns + tile;
+    float* const sums = parts.sums + (uint64_t)tile * (kTile * kTile) + threadIdx.x * 4;
+    unsigned char* const copy = shared + threadIdx.x * 16;
+    if (part > 0) {
+      if (threadIdx.x == 0) wait_acquire(turn, part);
+      __syncthreads();
+#pragma unroll
+      for (int from = 0; from < 32; from += kAtOnce) {
+#pragma unroll
+        for (int k = 0; k < kAtOnce; k++)
+          cp_async<16>(shared_address(copy) + k * (16 * kThreads), sums + (from + k) * (4 * kThreads), 16);
+        cp_async_commit();
+        cp_async_wait<0>();
+#pragma unroll
+        for (int k = 0; k < kAtOnce; k++) {
+          float(&s)[4] = sum[(from + k) / 8][k % 8];
+          const float4 v = load<float4>(copy + k * (16 * kThreads));
+          s[0] = __fadd_rn(v.x, s[0]), s[1] = __fadd_rn(v.y, s[1]);
+          s[2] = __fadd_rn(v.z, s[2]), s[3] = __fadd_rn(v.w, s[3]);
+        }
+      }
+      __syncthreads();  // shared memory is free again
+    }
+    if (part == parts.count - 1) return true;
+#pragma unroll
+    for (int k = 0; k < 32; k++) {
+      const float(&s)[4] = sum[k / 8][k % 8];
+      store<float4>(sums + k * (4 * kThreads), {s[0], s[1], s[2], s[3]});
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) store_release(turn, part + 1);
+    return false;
+  }
+
   // put adds the bias, rounds, and writes the warp's tile of C, from row m0 and column n0 on. It passes through shared
   // memory, so that the stores are coalesced.
   DEV_METHOD void put(const Product<T>& p, uint32_t m0, uint32_t n0, bool wide, unsigned char* shared) {
@@ -165,10 +215,24 @@ template <class T> struct Results {
 
 // matmul_half computes C, whose elements may be float, the sums before they are rounded.
 template <class T, bool A_K_MAJOR, bool B_K_MAJOR, int STAGES, class C = T>
-DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide) {
+DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide, const Parts& parts) {
   SHARED(unsigned char, ring, [STAGES * kStageBytes]);
   const T* const c = p.c;
-  const Tile tile = assign_tile(p, batch, kTile);
+  const uint32_t tiles = gridDim.x / parts.count;
+  uint32_t block = blockIdx.x, part = 0;
+  if (parts.count > 1) {
+    if (threadIdx.x == 0) store<uint32_t>(ring, take_ticket(parts.turns + tiles));
+    __syncthreads();
+    block = load<uint32_t>(ring);
+    __syncthreads();
+    part = block / tiles;
+    block -= part * tiles;
+  }
+  const Tile tile = assign_tile(p, batch, kTile, block);
+  const uint32_t first = part * parts.k;
+  p.a += first * p.a_column;
+  p.b += first * p.b_row;
+  p.k = p.k - first < parts.k ? p.k - first : parts.k;
   Source<A_K_MAJOR> a(p.a, tile.m0, p.m, p.a_row, p.a_column, wide & kWideA);
   Source<B_K_MAJOR> b(p.b, tile.n0, p.n, p.b_column, p.b_row, wide & kWideB);
   const uint32_t warp = threadIdx.x / 32, m = warp / 2 * kWarpTile, n = warp % 2 * kWarpTile;
@@ -212,6 +276,7 @@ DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide) {
   cp_async_wait<0>();
   __syncthreads();
   mma_done();
+  if (parts.count > 1 && !results.join(parts, block, part, ring)) return;
   if constexpr (Same<C, T>::value())
     results.put(p, tile.m0 + m, tile.n0 + n, wide & kWideC, ring);
   else
@@ -222,8 +287,8 @@ DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide) {
 
 // The letters are those of BLAS: n for a matrix with contiguous rows, t for one with contiguous columns.
 #define LAYOUT(name, T, A_K_MAJOR, B_K_MAJOR)                                        \
-  ENTRY(matmul_half_##name, kThreads, 2, (Product<T> p, Batch batch, uint32_t wide), \
-        matmul_half<T, A_K_MAJOR, B_K_MAJOR, kStages>(p, batch, wide))
+  ENTRY(matmul_half_##name, kThreads, 2, (Product<T> p, Batch batch, uint32_t wide, Parts parts), \
+        matmul_half<T, A_K_MAJOR, B_K_MAJOR, kStages>(p, batch, wide, parts))
 
 LAYOUT(nn_f16, f16, true, false)
 LAYOUT(nt_f16, f16, true, true)
@@ -236,8 +301,8 @@ LAYOUT(tt_bf16, bf16, false, true)
 
 // Products whose results are float32, for convolutions.
 #define SUMS(name, T, B_K_MAJOR)                                                              \
-  ENTRY(matmul_half_sums_##name, kThreads, 2, (Product<T> p, Batch batch, uint32_t wide),     \
-        matmul_half<T, true, B_K_MAJOR, kStages, float>(p, batch, wide))
+  ENTRY(matmul_half_sums_##name, kThreads, 2, (Product<T> p, Batch batch, uint32_t wide, Parts parts),     \
+        matmul_half<T, true, B_K_MAJOR, kStages, float>(p, batch, wide, parts))
 
 SUMS(nn_f16, f16, false)
 SUMS(nt_f16, f16, true)

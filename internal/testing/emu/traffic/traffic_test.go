@@ -281,6 +281,8 @@ var cases = []struct {
 	{"long var", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.Var(1, 1) }},
 	{"longest var", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.Var(1, 1) }},
 	{"argmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ArgMax(1) }},
+	{"columns argmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ArgMax(0) }},
+	{"columns argmin", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ArgMin(0) }},
 	{"long argmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return x.ArgMax(1) }},
 	{"longest argmax", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.ArgMax(1) }},
 	{"argmin", func(s *tensor.Scope, x, y *tensor.Tensor) *tensor.Tensor { return y.ArgMin(1) }},
