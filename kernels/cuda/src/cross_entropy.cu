@@ -155,13 +155,14 @@ DEV void cross_entropy_short_mean(const Result& y, N* counted_, const N* losses,
       if (k < count) x[k] = from[k];
     return x;
   };
+  N own = 0;
   if (warp < blocks) {
     const N* const from = losses + warp * kFoldBlock;
-    const N sum = warp_fold<Sum, N, 4>(lesser(rows - warp * kFoldBlock, kFoldBlock), [=](uint32_t i, uint32_t count) {
+    own = warp_fold<Sum, N, 4>(lesser(rows - warp * kFoldBlock, kFoldBlock), [=](uint32_t i, uint32_t count) {
       return count == 4 ? load_four<N>(from + i) : some(from + i, count);
     });
-    if (threadIdx.x % 32 == 0) partial[warp] = sum;
   }
+  if (threadIdx.x % 32 == 0) partial[warp] = own;
   uint32_t n = warp_all<Count>(counted(targets, threadIdx.x, kMeanThreads, rows));
   if (threadIdx.x % 32 == 0) numbers[warp] = n;
   __syncthreads();
