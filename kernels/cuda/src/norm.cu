@@ -377,11 +377,18 @@ DEV void norm_parameters(N* dweight, N* dbias, const Rows& g_, const Rows& x_, c
   (T* y, ComputeType<T>* mean, ComputeType<T>* rstd, Rows x, Rows weight, Rows bias, Residual sum, uint64_t rows, \
    uint32_t n, double eps)
 
+// Blocks of long rows on a multiprocessor: some compilers for other GPUs spill registers of two.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+constexpr int kLongBlocks = 1;
+#else
+constexpr int kLongBlocks = 2;
+#endif
+
 #define NORM(suffix, T)                                                                                              \
   ENTRY(norm##suffix, kRowThreads, 4, NORM_PARAMETERS(T),                                                              \
         BY_LENGTH(Warp, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n,  \
                   eps))                                                                                              \
-  ENTRY(norm_long##suffix, kBlockThreads, 2, NORM_PARAMETERS(T),                                                       \
+  ENTRY(norm_long##suffix, kBlockThreads, kLongBlocks, NORM_PARAMETERS(T),                                             \
         BY_LENGTH(Block, slots, T, (n, y, x, weight, bias, sum), norm, y, mean, rstd, x, weight, bias, sum, rows, n, \
                   eps))                                                                                              \
   ENTRY(norm_grad##suffix, 32 * kRowPartials, 1, GRAD_PARAMETERS(T),                                                 \
