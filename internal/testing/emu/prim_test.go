@@ -397,13 +397,22 @@ func TestPrimitiveTensorMapRules(t *testing.T) {
 			[]uint64{pitch}, []uint32{box, 2}, []uint32{1, 1}, 0, swizzle, 0, 0)
 	}
 	must(t, encode(0, p, 64, 128, 64, 3))
-	fails(t, encode(16, p, 64, 128, 64, 3), 1, "a multiple of 64 bytes")
-	fails(t, encode(0, p+2, 64, 128, 64, 3), 1, "the address must be a multiple of 16")
-	fails(t, encode(0, p, 0, 128, 64, 3), 1, "sizes must be")
-	fails(t, encode(0, p, 64, 136, 64, 3), 1, "strides must be multiples of 16")
-	fails(t, encode(0, p, 64, 112, 64, 3), 1, "strides must not shrink")
-	fails(t, encode(0, p, 64, 128, 4, 3), 1, "the inner side of the box must be a multiple of 16")
-	fails(t, encode(0, p, 64, 128, 64, 2), 1, "must not exceed the swizzle")
+	refused := func(err error, why string) {
+		t.Helper()
+		if realDriver != "" {
+			why = "" // it does not say
+		}
+		fails(t, err, 1, why)
+	}
+	refused(encode(0, p+2, 64, 128, 64, 3), "the address must be a multiple of 16")
+	refused(encode(0, p, 0, 128, 64, 3), "sizes must be")
+	refused(encode(0, p, 64, 136, 64, 3), "strides must be multiples of 16")
+	refused(encode(0, p, 64, 128, 4, 3), "the inner side of the box must be a multiple of 16")
+	refused(encode(0, p, 64, 128, 64, 2), "must not exceed the swizzle")
+	if realDriver == "" { // which takes these
+		refused(encode(16, p, 64, 128, 64, 3), "a multiple of 64 bytes")
+		refused(encode(0, p, 64, 112, 64, 3), "strides must not shrink")
+	}
 }
 
 // TestPrimitiveWGMMA: lane l of warp w has columns 8j + 2(l mod 4) and the next, rows 16w + l/4 and 8 below.
