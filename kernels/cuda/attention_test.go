@@ -289,7 +289,7 @@ func TestFlash(t *testing.T) {
 		}
 		batch, heads, rows, keys, causal := flashSizes(r, i)
 		scale := oneOf(r, 0.05, 0.125, 0.3)
-		flashShort = oneOf(r, 1, 1, short)
+		flashShort = []int{short, 1, 1}[i%3]
 		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v, short below %d", dtype,
 			batch, heads, rows, d, keys, causal, scale, flashShort)
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{-rows, keys - causal*rows},
