@@ -13,7 +13,6 @@ import (
 // TestNorms: norms with and without parameters, and all combinations of their gradients.
 func TestNorms(t *testing.T) {
 	b := kernelDevice(t)
-	multiprocessors(t, b, 1) // a warp has many rows
 	r := newFuzz(14)
 	for i := range cases(40) {
 		d, shape := singleTypes[i%3], r.rowShape()
@@ -22,7 +21,7 @@ func TestNorms(t *testing.T) {
 			shape = []int{2, 3, 1 + r.IntN(70)} // rows, or their elements, along two axes
 		case i%10 == 3:
 			// several blocks of the sums for parameters; rows long or short
-			shape = []int{65 + r.IntN(140), 1020 + i/10%2*5}
+			shape = []int{65 + r.IntN(140), []int{1028, 1025, 1020}[i/10%3]}
 		case i%10 == 5:
 			shape = []int{16500, 3}
 		case i%10 == 7:
@@ -73,9 +72,9 @@ func TestNorms(t *testing.T) {
 		}
 		l = &kernels.Launch{Op: hostOp("layer_norm_grad", cpu.LayerNormGrad), Ints: append([]int{k}, wanted...)}
 		in = []value{g, x, mean, rstd, weight}
-		sameAsWidened(t, b, l, in[:4+i%2], out)
+		sameAsWidened(t, b, l, in[:4+(i+i/10)%2], out)
 		l = &kernels.Launch{Op: hostOp("rms_norm_grad", cpu.RMSNormGrad), Ints: append([]int{k}, wanted[:2]...)}
 		in = []value{g, x, rstd, weight}
-		sameAsWidened(t, b, l, in[:3+i%2], out[:2])
+		sameAsWidened(t, b, l, in[:3+(i+i/10)%2], out[:2])
 	}
 }
