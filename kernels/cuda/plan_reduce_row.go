@@ -36,7 +36,7 @@ func planArgExtreme(name string) plan {
 	}
 }
 
-// argResults appends the indices and a place for the elements there, which nobody may want.
+// argResults appends the indices and, if somebody wants them, the elements there.
 func (c *call) argResults(l *kernels.Launch) {
 	c.pointer(&l.Out[len(l.Out)-1])
 	if len(l.Out) == 2 {
