@@ -28,6 +28,7 @@ func (s *Scope) enter(op string) {
 		s.leave()
 		s.refuse(op)
 	}
+	s.closeGivenUp(nil)
 }
 
 // leave ends it.
@@ -79,9 +80,7 @@ func (s *Scope) over() bool { return s.state.Load() == ended }
 // resume enters the step to end region r. If another call is under way r is given up, and fails.
 func (s *Scope) resume(r *region) {
 	if s.state.CompareAndSwap(0, inUse) || s.state.CompareAndSwap(left, inUse|left) {
-		for s.top != r && s.top.givenUp.Load() {
-			s.pop(s.top, nil)
-		}
+		s.closeGivenUp(r)
 		if s.top == r {
 			return
 		}
@@ -92,6 +91,19 @@ func (s *Scope) resume(r *region) {
 		s.settle()
 	}
 	s.refuse("region")
+}
+
+// closeGivenUp ends the innermost regions of the goroutine, up to r, that were given up; of the outermost one only its
+// owner goes. No other goroutine does that: what fails on the way out still uses them.
+func (s *Scope) closeGivenUp(r *region) {
+	for s.top != r && s.top.givenUp.Load() {
+		if s.top == s.outermost {
+			s.top.owner = 0
+			s.top.givenUp.Store(false)
+			return
+		}
+		s.pop(s.top, nil)
+	}
 }
 
 // alone runs f, which uses the step in several calls, as one call. In a region all calls are of its goroutine; the
