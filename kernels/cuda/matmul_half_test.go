@@ -23,9 +23,28 @@ func halfNumber(d kernels.DType, b []byte) float64 {
 	return float64(math.Float32frombits(uint32(u) << 16))
 }
 
+// vectors is a layout with rows or columns that begin at multiples of 8 elements, and the elements of its buffer.
+func (r fuzz) vectors(shape []int) (kernels.Layout, int) {
+	l := kernels.Layout{Shape: shape, Strides: make([]int, len(shape)), Offset: 8 * r.IntN(2)}
+	columns := r.IntN(2)
+	next := 1
+	for i := range shape {
+		d := len(shape) - 1 - i
+		if i < 2 && len(shape) > 1 {
+			d = len(shape) - 1 - (i ^ columns)
+		}
+		l.Strides[d] = next
+		next = roundUp(next*max(1, shape[d]), 8) + 8*r.IntN(2)
+	}
+	return l, l.Offset + next
+}
+
 // half is an operand of half precision, and the same in float64: its numbers and their absolute values.
 func (r fuzz) half(d kernels.DType, positive bool, shape ...int) (x, wide, absolute value) {
 	l, n := r.layout(shape)
+	if r.IntN(3) > 0 {
+		l, n = r.vectors(shape)
+	}
 	x, wide, absolute = value{d, nil, l}, value{kernels.Float64, nil, l}, value{kernels.Float64, nil, l}
 	for range n {
 		v := float32(r.NormFloat64())
@@ -105,14 +124,21 @@ func closeToExact(t *testing.T, b *Backend, r fuzz, op *kernels.Op, d kernels.DT
 func TestMatMulHalf(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(8)
-	was := partTime
-	defer func() { partTime = was }()
+	was, wgmma := partTime, hopperTiles
+	defer func() { partTime, hopperTiles = was, wgmma }()
+	multiprocessors(t, b, 2) // where wgmma is, a block computes several tiles
 	for i := range cases(320) {
 		partTime = oneOf(r, 0, was) // 0: k in as many parts as can be
+		hopperTiles = wgmma
+		if r.IntN(2) == 0 { // wherever it can be
+			hopperTiles.wave, hopperTiles.time, hopperTiles.between, hopperTiles.fewest = math.MaxInt32, 1, 0, 0
+		}
 		d, positive := oneOf(r, kernels.Float16, kernels.BFloat16), i%2 == 0
 		m, n, k := 1+r.IntN(80), 1+r.IntN(80), oneOf(r, 0, 1, 15, 16, 17, 33, 64, 100, 257)
 		if i%5 == 0 {
-			m, n, k = 8*r.IntN(20), 8+8*r.IntN(20), 8*r.IntN(20)
+			m, n, k = 8*r.IntN(20), 8+8*r.IntN(40), 8*r.IntN(20)
+		} else if i%2 == 0 {
+			n = roundUp(n, 8)
 		}
 		switch i % 8 {
 		case 0: // a row
@@ -130,6 +156,31 @@ func TestMatMulHalf(t *testing.T) {
 			closeToExact(t, b, r, linearOp, d, positive, k, []int{m, n}, []int{m, k}, []int{n, k}, []int{n})
 		default:
 			closeToExact(t, b, r, matmulOp, d, positive, k, []int{m, n}, []int{m, k}, []int{k, n})
+		}
+	}
+}
+
+// Kernels and parts of products by shapes on a GPU with wgmma, operands of which are vectorised, and on others.
+func TestHalfTiles(t *testing.T) {
+	for _, c := range []struct {
+		m, n, k, count int
+		wgmma          int // parts, 0 for mma
+		mma            int
+	}{
+		{4096, 4096, 4096, 1, 1, 1}, {32768, 768, 768, 1, 1, 1}, {32768, 3072, 768, 1, 1, 1},
+		{32768, 768, 3072, 1, 1, 1}, {768, 3072, 32768, 1, 7, 9}, {768, 768, 32768, 1, 7, 7},
+		{1024, 1024, 1024, 1, 0, 1}, {128, 256, 4096, 1, 0, 6}, {64, 64, 64, 1, 0, 1}, // few tiles
+		{1024, 1024, 64, 96, 0, 1}, {4096, 4096, 0, 1, 0, 1}, // short k
+	} {
+		p := product{m: uint32(c.m), n: uint32(c.n), k: uint32(c.k)}
+		for _, wgmma := range []bool{false, true} {
+			want, parts := &mmaTiles, c.mma
+			if wgmma && c.wgmma > 0 {
+				want, parts = &hopperTiles, c.wgmma
+			}
+			if got, n := p.fastestHalf(c.count, maxParts, wgmma); got != want || n != parts {
+				t.Errorf("%v, wgmma %v: tiles of %d x %d, %d parts", c, wgmma, got.high, got.wide, n)
+			}
 		}
 	}
 }

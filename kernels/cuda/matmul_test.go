@@ -52,7 +52,7 @@ func TestMatMulTiles(t *testing.T) {
 		{16, 100, 1, 1, 32}, {33, 100, 1, 1, 64}, {32, 50257, 6, 3, 64}, {50257, 32, 6, 3, 64},
 	} {
 		p := product{m: c.m, n: c.n}
-		medium, large := ceilDiv(p.tiles(mediumTile), 132), ceilDiv(p.tiles(largeTile), 132)
+		medium, large := ceilDiv(p.tiles(mediumTile, mediumTile), 132), ceilDiv(p.tiles(largeTile, largeTile), 132)
 		if got := p.fastest(tiles[:], 1, 132).size; got != c.want || medium != c.medium || large != c.large {
 			t.Errorf("[%d %d]: %d tiles of 64 and %d of 128, takes %d; want %v", c.m, c.n, medium, large, got, c)
 		}

@@ -311,13 +311,14 @@ func (c *call) convProducts(p *product, batch *productBatch, count int, d kernel
 	case !d.IsHalf():
 		c.multiply(p, batch, count, d)
 	case !apart:
-		c.matmulHalf(p, batch, count, d, halfParts{count: 1, k: p.k})
+		c.matmulHalf(p, batch, count, d, 1)
 	default:
 		layout, wide := p.halfOperands(batch)
 		if p.c%8 == 0 && p.cRow%2 == 0 {
 			wide |= wideC
 		}
-		c.startHalf("matmul_half_sums_"+layout+"_"+suffixes[d], p, batch, count, wide, halfParts{count: 1, k: p.k})
+		c.startHalf("matmul_half_sums_"+layout+"_"+suffixes[d], p, batch, c.blocks(p, halfTile, halfTile, count), wide,
+			halfParts{count: 1, k: p.k})
 	}
 }
 
@@ -371,7 +372,7 @@ func planConvWeight(c *call, l *kernels.Launch) {
 	}
 	rowsX, rowsY, chunk, total := v.groups*columns, v.weight.shape[0], matmulChunk, v.weight.at
 	if d.IsHalf() {
-		tiles := v.groups * p.tiles(halfTile)
+		tiles := v.groups * p.tiles(halfTile, halfTile)
 		chunk = roundUp(ceilDiv(terms, max(1, convTiles/tiles)), matmulChunk)
 		chunk = min(chunk, max(matmulChunk, convScratch/2/(rowsX+rowsY)/d.Size()&^(matmulChunk-1)))
 	} else {

@@ -49,12 +49,17 @@ type tile struct {
 var tiles = [...]tile{{"matmul_128_f32", largeTile, largeThreads, 68},
 	{"matmul_64_f32", mediumTile, mediumThreads, 20}, {"matmul_f32", smallTile, smallThreads, 13}}
 
-// Constants of matmul_half.cu: tiles, values of k at once, threads of a block, and bits of vectorised operands.
+// Constants of matmul_half.cu and matmul_hopper.cu: tiles, values of k at once, threads of a block, warps that
+// multiply, bytes of shared memory; and bits of vectorised operands.
 const (
-	halfTile, halfThreads = 128, 128
-	halfSteps             = 32
-	wideA, wideB, wideC   = 1, 2, 4
-	wideBytes             = 16
+	halfTile, halfThreads         = 128, 128
+	halfSteps                     = 32
+	hopperRows, hopperColumns     = 128, 256
+	hopperThreads, hopperWarps    = 384, 8
+	hopperSteps                   = 64
+	hopperShared                  = 229440
+	wideA, wideB, wideC, wideBits = 1, 2, 4, 7
+	wideBytes                     = 16
 )
 
 // planMatMul multiplies the last two axes of two operands; those of rank 1 are a row on the left and a column on the
@@ -75,7 +80,7 @@ func planMatMul(c *call, l *kernels.Launch) {
 	}
 	count := y.Len() / (int(p.m) * int(p.n))
 	if y.DType.IsHalf() {
-		c.matmulHalf(&p, &batch, count, y.DType, c.splitHalf(&p, count))
+		c.matmulHalf(&p, &batch, count, y.DType, maxParts)
 		return
 	}
 	if y.DType == kernels.Float64 || !c.multiplyChunks(&p, &batch, count) {
@@ -89,7 +94,7 @@ func (c *call) multiply(p *product, batch *productBatch, count int, d kernels.DT
 	if d == kernels.Float32 {
 		t = p.fastest(tiles[:], count, c.b.gpu.SMs)
 	}
-	c.products(t.kernel, t.size, t.threads, count, 1, p, batch)
+	c.products(t.kernel, dim{uint32(c.blocks(p, t.size, t.size, count)), 1, 1}, t.threads, 0, p, batch)
 }
 
 // fastest are the tiles in which so many products take the least time, by the most that one multiprocessor has. Small
@@ -98,7 +103,7 @@ func (p *product) fastest(among []tile, count, multiprocessors int) (best *tile)
 	least := math.MaxInt
 	for i := range among {
 		t := &among[i]
-		time := t.time * ceilDiv(count*p.tiles(t.size), multiprocessors)
+		time := t.time * ceilDiv(count*p.tiles(t.size, t.size), multiprocessors)
 		if time < least && (t.size > smallTile || min(p.m, p.n) <= smallTile) {
 			best, least = t, time
 		}
@@ -111,7 +116,7 @@ func (p *product) fastest(among []tile, count, multiprocessors int) (best *tile)
 func (c *call) multiplyChunks(p *product, batch *productBatch, count int) bool {
 	chunks, results := ceilDiv(int(p.k), matmulChunk), count*int(p.m)*int(p.n)
 	most := min(splitBytes/(4*results), chunks, math.MaxUint16)
-	if chunks < 3 || count*p.tiles(mediumTile) >= splitTiles || most < 3 {
+	if chunks < 3 || count*p.tiles(mediumTile, mediumTile) >= splitTiles || most < 3 {
 		return false
 	}
 	planes := *p
@@ -120,7 +125,8 @@ func (c *call) multiplyChunks(p *product, batch *productBatch, count int) bool {
 		now := min(most, chunks-first)
 		planes.k = min(p.k-uint32(first*matmulChunk), uint32(now*matmulChunk))
 		t := p.fastest(tiles[:2], count*now, c.b.gpu.SMs)
-		c.products(t.kernel, t.size, t.threads, count, now, &planes, batch)
+		grid := dim{uint32(c.blocks(p, t.size, t.size, count)), uint32(now), 1}
+		c.products(t.kernel, grid, t.threads, 0, &planes, batch)
 		planes.a += uint64(4 * int64(now*matmulChunk) * p.aColumn)
 		planes.b += uint64(4 * int64(now*matmulChunk) * p.bRow)
 		c.start("matmul_planes_f32", blocks(results, smallThreads), smallThreads)
@@ -138,20 +144,25 @@ func (c *call) multiplyChunks(p *product, batch *productBatch, count int) bool {
 	return true
 }
 
-// products launches a kernel with a block for each tile, and for each of so many chunks of k.
-func (c *call) products(symbol string, tile int, threads uint32, count, chunks int, p *product, batch *productBatch) {
-	blocks := count * p.tiles(tile)
-	if blocks > math.MaxInt32 {
-		c.refuse("the results are too large: %d of %d x %d, %d tiles", count, p.m, p.n, blocks)
-	}
-	c.start(symbol, dim{uint32(blocks), uint32(chunks), 1}, threads)
+// products launches a kernel of products; further arguments follow.
+func (c *call) products(symbol string, grid dim, threads uint32, shared int, p *product, batch *productBatch) {
+	c.startShared(symbol, grid, threads, shared)
 	structure(c, p)
 	structure(c, batch)
 }
 
+// blocks is the number of tiles, high and wide, of so many products, or of parts of them.
+func (c *call) blocks(p *product, high, wide, count int) int {
+	n := count * p.tiles(high, wide)
+	if n > math.MaxInt32 {
+		c.refuse("the results are too large: %d of %d x %d, %d tiles", count, p.m, p.n, n)
+	}
+	return n
+}
+
 // tiles is the number of tiles of one product.
-func (p *product) tiles(size int) int {
-	return ceilDiv(int(p.m), size) * ceilDiv(int(p.n), size)
+func (p *product) tiles(high, wide int) int {
+	return ceilDiv(int(p.m), high) * ceilDiv(int(p.n), wide)
 }
 
 // productsOf describes the products of two operands with the result y.
@@ -214,46 +225,76 @@ func (batch *productBatch) merge(p *product, m int) int {
 	return m
 }
 
-// halfParts is the struct Parts of matmul_half.cu.
+// halfParts is the struct Parts of matmul_half.cuh.
 type halfParts struct {
 	sums, turns uint64
 	count, k    uint32
 }
 
-// Times of an H200 in ns, whatever the GPU, so that parts depend on shapes alone: of halfWave tiles, which run at once,
-// for each k; and of handing on the sums of a part. A variable for tests.
-const halfWave, halfTime = 264, 22
+// halfTiles are kernels of products in half precision: a tile, values of k at once, and words of a tile that count
+// parts. Times are those of an H200 in ns, whatever the GPU, so that parts depend on shapes alone: of a wave of tiles,
+// which run at once, for each k and besides. They are not for fewer tiles, of all parts, than `fewest`.
+type halfTiles struct {
+	high, wide, steps, turns    int
+	wave, time, between, fewest int
+}
 
-var partTime = 3000
+// Variables for tests. partTime is the time of handing on the sums of a part.
+var (
+	mmaTiles    = halfTiles{halfTile, halfTile, halfSteps, 1, 264, 22, 0, 0}
+	hopperTiles = halfTiles{hopperRows, hopperColumns, hopperSteps, hopperWarps, 132, 14, 2500, 66}
+	partTime    = 3000
+)
 
-// splitHalf splits the k of products of half precision into as many parts as take the least time, and one if that is
-// not shorter by a fifth. It launches the kernel that clears the turns.
-func (c *call) splitHalf(p *product, count int) halfParts {
-	tiles, k := count*p.tiles(halfTile), int(p.k)
-	best, least := 1, 4*ceilDiv(tiles, halfWave)*k*halfTime
-	for n := 2; n <= 16; n++ {
-		waves := ceilDiv(tiles*n, halfWave)
-		if time := 5 * (waves*(k/n*halfTime+partTime) + n*partTime); time < least {
+const maxParts = 16
+
+// split says in how many parts of k products take the least time, and that time: one if that is not longer by a fifth.
+func (t *halfTiles) split(p *product, count, most int) (best, least int) {
+	tiles, k := count*p.tiles(t.high, t.wide), int(p.k)
+	best, least = 1, 4*ceilDiv(tiles, t.wave)*(k*t.time+t.between)
+	for n := 2; n <= most; n++ {
+		waves := ceilDiv(tiles*n, t.wave)
+		if time := 5 * (waves*(k/n*t.time+partTime) + n*partTime); time < least {
 			best, least = n, time
 		}
 	}
-	parts := halfParts{count: 1, k: uint32(roundUp(ceilDiv(k, best), halfSteps))}
-	if best == 1 || int(parts.k) >= k {
+	return best, least
+}
+
+// fastestHalf are the tiles in which so many products take the least time, and in how many parts. Those of wgmma are
+// for GPUs that have it and operands that are vectorised.
+func (p *product) fastestHalf(count, most int, wgmma bool) (t *halfTiles, parts int) {
+	parts, time := mmaTiles.split(p, count, most)
+	if wgmma {
+		t = &hopperTiles
+		n, less := t.split(p, count, most)
+		if less < time && n*count*p.tiles(t.high, t.wide) >= t.fewest {
+			return t, n
+		}
+	}
+	return &mmaTiles, parts
+}
+
+// partsOf are n parts of products of k, for a kernel with so many tiles. It launches the kernel that clears the turns.
+func (c *call) partsOf(t *halfTiles, k, n, tiles int) halfParts {
+	parts := halfParts{count: 1, k: uint32(roundUp(ceilDiv(k, n), t.steps))}
+	if n == 1 || int(parts.k) >= k {
 		return parts
 	}
 	parts.count = uint32(ceilDiv(k, int(parts.k)))
-	parts.sums = c.scratch(4*tiles*halfTile*halfTile + 4*(tiles+1))
-	parts.turns = parts.sums + uint64(4*tiles*halfTile*halfTile)
-	c.startEach(sized("fill", 4), tiles+1)
+	sums, turns := 4*tiles*t.high*t.wide, t.turns*tiles+1
+	parts.sums = c.scratch(sums + 4*turns)
+	parts.turns = parts.sums + uint64(sums)
+	c.startEach(sized("fill", 4), turns)
 	arg(c, parts.turns)
 	arg(c, uint32(0))
-	arg(c, uint64(tiles+1))
+	arg(c, uint64(turns))
 	return parts
 }
 
-// matmulHalf launches products in half precision. Kernels are by the layouts of the operands, n for contiguous rows
-// and t for contiguous columns, as in BLAS.
-func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.DType, parts halfParts) {
+// matmulHalf launches products in half precision, with k in `most` parts at most. Kernels are by the layouts of the
+// operands, n for contiguous rows and t for contiguous columns, as in BLAS.
+func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.DType, most int) {
 	if p.m == 1 { // a single row or column has no pitch
 		p.aRow = 0
 	}
@@ -264,14 +305,33 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	c.startHalf("matmul_half_"+layout+"_"+suffixes[d], p, batch, count, wide, parts)
+	t, n := p.fastestHalf(count, most, wide == wideBits && c.b.gpu.Major == 9 && c.b.gpu.Minor == 0)
+	tiles := c.blocks(p, t.high, t.wide, count)
+	parts := c.partsOf(t, int(p.k), n, tiles)
+	if t == &hopperTiles {
+		c.startHopper("matmul_hopper_"+layout+"_"+suffixes[d], p, batch, tiles, parts)
+	} else {
+		c.startHalf("matmul_half_"+layout+"_"+suffixes[d], p, batch, tiles, wide, parts)
+	}
 }
 
 // startHalf launches a kernel of matmul_half.cu with a block for each tile and each part of k.
-func (c *call) startHalf(symbol string, p *product, batch *productBatch, count int, wide uint32, parts halfParts) {
-	c.products(symbol, halfTile, halfThreads, count*int(parts.count), 1, p, batch)
+func (c *call) startHalf(symbol string, p *product, batch *productBatch, tiles int, wide uint32, parts halfParts) {
+	c.products(symbol, dim{uint32(tiles) * parts.count, 1, 1}, halfThreads, 0, p, batch)
 	arg(c, wide)
 	structure(c, &parts)
+}
+
+// startHopper launches a kernel of matmul_hopper.cu with a block for each multiprocessor, or with several parts of k
+// for each tile and part.
+func (c *call) startHopper(symbol string, p *product, batch *productBatch, tiles int, parts halfParts) {
+	grid := dim{uint32(tiles) * parts.count, 1, 1}
+	if parts.count == 1 {
+		grid.X = min(grid.X, uint32(c.b.gpu.SMs))
+	}
+	c.products(symbol, grid, hopperThreads, hopperShared, p, batch)
+	structure(c, &parts)
+	arg(c, uint32(tiles))
 }
 
 // halfOperands is the layout of the operands of products in half precision, and which of them are vectorised.

@@ -258,7 +258,7 @@ var firstOfHopper = slices.IndexFunc(plants, func(p plant) bool { return p.name 
 // planted is one source with all plants, and the lines of their markers.
 func planted() (text string, markers map[string]string) {
 	var b strings.Builder
-	b.WriteString("#include \"prim_atomic.cuh\"\n#include \"prim_turns.cuh\"\n#include \"prim_hopper.cuh\"\n")
+	b.WriteString("#include \"prim_atomic.cuh\"\n#include \"prim_turns.cuh\"\n#include \"prim_tma.cuh\"\n")
 	markers = map[string]string{}
 	for i, p := range plants {
 		line := 1 + strings.Count(b.String(), "\n")
@@ -513,7 +513,7 @@ EXPORT(counted);
 
 // limited has a time limit for waits at barriers. In blocks after the first, phase number `missing` does not end.
 const limited = `#define WEFT_BARRIER_LIMIT 1000000
-#include "prim_hopper.cuh"
+#include "prim_tma.cuh"
 KERNEL(limited, 64, 1)(float* y, int32_t missing) {
 	SHARED(uint64_t, s, [2]);
 	const uint32_t b = shared_address(s + 1);

@@ -194,7 +194,7 @@ func TestFaultIsSticky(t *testing.T) {
 	must(t, fill4(t, d, 0, p, 1, 4))
 	must(t, d.Synchronize())
 	module := compiled(t, d, "stop.cu",
-		"#include \"prim_hopper.cuh\"\nKERNEL(stop, 32, 1)() { trap(); }\nEXPORT(stop);\n")
+		"#include \"prim_tma.cuh\"\nKERNEL(stop, 32, 1)() { trap(); }\nEXPORT(stop);\n")
 	f, err := d.Function(module, "stop")
 	must(t, err)
 	must(t, d.Launch(f, [3]uint32{1, 1, 1}, [3]uint32{32, 1, 1}, 0, 0))

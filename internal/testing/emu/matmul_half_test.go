@@ -33,16 +33,53 @@ func TestMatMulHalf(t *testing.T) {
 			m, n = 128*(1+r.IntN(2)), 128*(1+r.IntN(2)) // whole tiles
 		}
 		for _, layout := range r.Perm(4)[:2] {
-			testMatMulHalf(t, d, r, dtype, layout, m, n, k, 1+r.IntN(3)/2)
+			testMatMulHalf(t, d, r, mmaProducts, dtype, layout, m, n, k, 1+r.IntN(3)/2)
 		}
-		testMatMulHalf(t, d, r, dtype, r.IntN(4), 1, 1, 1, 1)
-		testMatMulHalf(t, d, r, dtype, r.IntN(4), 3, 2, 0, 1)
+		testMatMulHalf(t, d, r, mmaProducts, dtype, r.IntN(4), 1, 1, 1, 1)
+		testMatMulHalf(t, d, r, mmaProducts, dtype, r.IntN(4), 3, 2, 0, 1)
 		if d == plain && r.IntN(4) == 0 {
 			// more rows of tiles than are computed together
-			testMatMulHalf(t, d, r, dtype, r.IntN(4), 9*128+5, 130, 33, 2)
+			testMatMulHalf(t, d, r, mmaProducts, dtype, r.IntN(4), 9*128+5, 130, 33, 2)
 		}
 	})
 }
+
+// TestMatMulHopper: by wgmma the bits are the same here, where it adds in ascending k, too.
+func TestMatMulHopper(t *testing.T) {
+	eachBuild(t, func(t *testing.T, d *Driver, r *rand.Rand) {
+		dtype := kernels.Float16
+		if r.IntN(2) == 0 {
+			dtype = kernels.BFloat16
+		}
+		m, n, k := 1+r.IntN(300), 8*(1+r.IntN(70)), 1+r.IntN(200)
+		switch r.IntN(4) {
+		case 0:
+			k = []int{63, 64, 65, 128, 256, 320, 700}[r.IntN(7)] // as many steps as stages, more, fewer
+		case 1:
+			m, n, k = 128*(1+r.IntN(2)), 256*(1+r.IntN(2)), 64*(1+r.IntN(6)) // whole tiles
+		}
+		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), m, n, k, 1+r.IntN(3)/2)
+		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 1, 8, 1, 1)
+		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 3, 8, 0, 1)
+		if d == plain && r.IntN(4) == 0 {
+			testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 9*128+5, 264, 33, 2)
+		}
+	})
+}
+
+// products16 are kernels of products in half precision: their tiles, blocks, and bytes of shared memory.
+type products16 struct {
+	name          string
+	high, wide    int
+	threads       uint32
+	shared, steps int
+	turns         int // of a tile
+}
+
+var (
+	mmaProducts    = &products16{"matmul_half_", 128, 128, 128, 0, 32, 1}
+	hopperProducts = &products16{"matmul_hopper_", 128, 256, 384, 229440, 64, 8}
+)
 
 // half16 is a batch of matrices in half precision: values, where they lie, and what kernels read at once.
 type half16 struct {
@@ -71,16 +108,16 @@ func rounded(d kernels.DType, x float32) uint16 {
 	return uint16((u + 0x7fff + u>>16&1) >> 16)
 }
 
-// halves16 makes an operand of `size` rows or columns and k steps, with k or the other as the faster dimension. One of
-// two is aligned; others have odd pitches and offsets, and now and then gaps between elements.
-func halves16(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, along bool, batch, size, k int) *half16 {
+// halves16 makes an operand of `size` rows or columns and k steps, with k or the other as the faster dimension. Wide
+// ones are aligned; others have odd pitches and offsets, and now and then gaps between elements.
+func halves16(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, along, wide bool, batch, size,
+	k int) *half16 {
 	t.Helper()
 	fast, slow := size, k
 	if along {
 		fast, slow = k, size
 	}
 	pitch, gap, offset := (fast+7)/8*8+8*r.IntN(2), 1, 8*r.IntN(2)
-	wide := r.IntN(2) == 0
 	if !wide {
 		pitch, offset = fast+r.IntN(3), r.IntN(4)
 		if r.IntN(4) == 0 {
@@ -105,12 +142,14 @@ func halves16(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, along 
 	return h
 }
 
-func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, layout, m, n, k, batch int) {
+func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, by *products16, dtype kernels.DType, layout, m, n, k,
+	batch int) {
 	t.Helper()
-	name := "matmul_half_" + []string{"nn", "nt", "tn", "tt"}[layout] +
+	name := by.name + []string{"nn", "nt", "tn", "tt"}[layout] +
 		map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]
-	a := halves16(t, d, r, dtype, layout < 2, batch, m, k)
-	b := halves16(t, d, r, dtype, layout%2 == 1, batch, n, k)
+	hopper := by == hopperProducts
+	a := halves16(t, d, r, dtype, layout < 2, hopper || r.IntN(2) == 0, batch, m, k)
+	b := halves16(t, d, r, dtype, layout%2 == 1, hopper || r.IntN(2) == 0, batch, n, k)
 	wide := uint32(0)
 	if a.wide {
 		wide |= 1
@@ -119,34 +158,41 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, dtype kernels.DType, 
 		wide |= 2
 	}
 	pitch := n + r.IntN(3)
-	if r.IntN(2) == 0 {
+	if hopper || r.IntN(2) == 0 {
 		pitch, wide = (n+7)/8*8, wide|4
 	}
 	const guard = 0x5a
-	out := make([]byte, 2*batch*m*pitch+16)
-	for i := range out {
-		out[i] = guard
-	}
+	out := bytes.Repeat([]byte{guard}, 2*batch*m*pitch+16)
 	c := upload(t, d, out)
 	p := product{c, a.first(), b.first(), 0, uint32(m), uint32(n), uint32(k), uint32(pitch), int64(a.x), int64(a.k),
 		int64(b.k), int64(b.x), 0}
 	var bias *half16
 	if r.IntN(2) == 0 {
-		bias = halves16(t, d, r, dtype, r.IntN(2) == 0, 1, n, 1)
+		bias = halves16(t, d, r, dtype, r.IntN(2) == 0, r.IntN(2) == 0, 1, n, 1)
 		p.bias, p.biasStep = bias.first(), int64(bias.x)
 	}
-	tiles := (n + 127) / 128 * ((m + 127) / 128) * batch
+	tiles := (n + by.wide - 1) / by.wide * ((m + by.high - 1) / by.high) * batch
 	parts := struct { // of k; one, or as many as can be
 		sums, turns Ptr
 		count, k    uint32
 	}{count: 1, k: uint32(k)}
-	if k > 32 && r.IntN(2) == 0 {
-		parts.count, parts.k = uint32((k+31)/32), 32
-		parts.sums = upload(t, d, bytes.Repeat([]byte{guard}, 4*128*128*tiles))
-		parts.turns = upload(t, d, make([]byte, 4*(tiles+1)))
+	if k > by.steps && r.IntN(2) == 0 {
+		parts.count, parts.k = uint32((k+by.steps-1)/by.steps), uint32(by.steps)
+		parts.sums = upload(t, d, bytes.Repeat([]byte{guard}, 4*by.high*by.wide*tiles))
+		parts.turns = upload(t, d, make([]byte, 4*(tiles*by.turns+1)))
 	}
-	must(t, d.Launch(function(t, d, name), [3]uint32{uint32(tiles) * parts.count, 1, 1}, [3]uint32{128, 1, 1}, 0, 0, p,
-		appendShape64(nil, []int{batch}, []int{a.step}, []int{b.step}), wide, parts))
+	grid := [3]uint32{uint32(tiles) * parts.count, 1, 1}
+	shape := appendShape64(nil, []int{batch}, []int{a.step}, []int{b.step})
+	f, block := function(t, d, name), [3]uint32{by.threads, 1, 1}
+	if !hopper {
+		must(t, d.Launch(f, grid, block, 0, 0, p, shape, wide, parts))
+	} else {
+		if parts.count == 1 { // a block computes several tiles
+			grid[0] = min(grid[0], 1+uint32(r.IntN(4)))
+		}
+		must(t, d.Call("cuFuncSetAttribute", f, 8, by.shared))
+		must(t, d.Launch(f, grid, block, by.shared, 0, p, shape, parts, uint32(tiles)))
+	}
 
 	what := fmt.Sprintf("%s of %d times %dx%dx%d, pitches %d %d %d, wide %d", name, batch, m, n, k, a.x+a.k, b.x+b.k,
 		pitch, wide)

@@ -415,15 +415,24 @@ func TestPrimitiveTensorMapRules(t *testing.T) {
 	}
 }
 
-// TestPrimitiveWGMMA: lane l of warp w has columns 8j + 2(l mod 4) and the next, rows 16w + l/4 and 8 below.
+// TestPrimitiveWGMMA: lane l of warp w has columns 8j + 2(l mod 4) and the next, rows 16w + l/4 and 8 below. Letters of
+// the layout are those of BLAS; operands are panels of 64 rows of A or columns of B, K-major or not.
 func TestPrimitiveWGMMA(t *testing.T) {
 	eachDriver(t, "vectors_hopper.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		for _, c := range []struct {
 			n      int
-			bfloat bool
-		}{{64, false}, {128, true}, {256, false}, {256, true}} {
-			a, aValues := operand(r, 64, c.bfloat)
-			b, bValues := operand(r, c.n, c.bfloat)
+			half   string
+			layout string
+		}{{64, "f16", "nt"}, {128, "bf16", "nt"}, {256, "f16", "nt"}, {256, "bf16", "nt"}, {64, "bf16", "tn"},
+			{256, "bf16", "nn"}, {256, "f16", "tt"}, {256, "f16", "tn"}} {
+			a, aValues := operand(r, 64, c.half == "bf16")
+			b, bValues := operand(r, c.n, c.half == "bf16")
+			at := func(values []float32, kMajor bool, x, k int) float32 {
+				if kMajor {
+					return values[64*x+k]
+				}
+				return values[x/64*4096+64*k+x%64]
+			}
 			for keep := range 2 {
 				want := make([]float32, 64*c.n)
 				for th := range 128 {
@@ -432,15 +441,14 @@ func TestPrimitiveWGMMA(t *testing.T) {
 						row, column := 16*w+l/4+i%4/2*8, i/4*8+l%4*2+i%2
 						sum := float32(keep)
 						for k := range 64 {
-							sum += aValues[64*row+k] * bValues[64*column+k]
+							sum += at(aValues, c.layout[0] == 'n', row, k) * at(bValues, c.layout[1] == 't', column, k)
 						}
 						want[th*c.n/2+i] = sum
 					}
 				}
-				name := map[bool]string{false: "f16", true: "bf16"}[c.bfloat]
 				out := upload(t, d, make([]float32, 64*c.n))
-				launch1(t, d, module, fmt.Sprintf("v_wgmma_%d_%s", c.n, name), 128, 8192+128*c.n, upload(t, d, a),
-					upload(t, d, b), out, int32(keep))
+				launch1(t, d, module, fmt.Sprintf("v_wgmma_%d_%s_%s", c.n, c.half, c.layout), 128, 8192+128*c.n,
+					upload(t, d, a), upload(t, d, b), out, int32(keep))
 				equal(t, fmt.Sprint("wgmma ", c, " keep ", keep), download[float32](t, d, out, 64*c.n), want)
 			}
 		}

@@ -19,13 +19,14 @@ type machine struct {
 	latency   float64 // clocks from a load of global memory to its result, while the memory is busy
 
 	// Multiply-adds a clock of one of the four parts of a multiprocessor: of float32, of halves on tensor cores, and of
-	// these what mma.sync reaches.
+	// these what mma.sync reaches, or wgmma where there is that.
 	float32s, halves, reached float64
 }
 
 var machines = map[string]*machine{
-	"sm_80": {108, 1.41e9, 1.75e12, 600, 16, 256, 256},       // A100
-	"sm_90": {132, 1.98e9, 4.3e12, 600, 32, 512, 0.63 * 512}, // H200
+	"sm_80":  {108, 1.41e9, 1.75e12, 600, 16, 256, 256},       // A100
+	"sm_90":  {132, 1.98e9, 4.3e12, 600, 32, 512, 0.63 * 512}, // H200
+	"sm_90a": {132, 1.98e9, 4.3e12, 600, 32, 512, 512},
 }
 
 const (
@@ -249,6 +250,9 @@ func printPredictions(w io.Writer, all []*prediction) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t", e.what, e.kernel)
 		for _, target := range []string{"sm_90", "sm_80"} {
+			if _, special := e.share[target+"a"]; special {
+				target += "a"
+			}
 			share, found := e.share[target]
 			limit, limited := e.least[target]
 			fmt.Fprintf(t, "%s\t%s\t", cell(share, found), cell(limit, limited))

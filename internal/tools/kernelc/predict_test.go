@@ -66,6 +66,12 @@ func TestPeak(t *testing.T) {
 			}
 		}
 	}
+	// Of wgmma a warp does a quarter: two, of 64 x 256 and 64 x 64, take 160 clocks, 60 others and a branch 84.
+	turn := productPath(sassOf(loop("HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, UP0\n" +
+		"HGMMA.64x64x16.F32 R24, gdesc[UR8], R24, gsb0\n" + strings.Repeat("IADD3 R0, R0, R1, RZ\n", 60))))
+	if got := machines["sm_90a"].peak(turn); math.Abs(got-0.981) > 0.0015 {
+		t.Errorf("wgmma: %.4f", got)
+	}
 }
 
 // fourTurns is a loop on tensor cores that counts to 7 in steps of 2; product has it inside another.

@@ -3,6 +3,7 @@ package main
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -131,5 +132,12 @@ func products(o *sassOp) int {
 	case strings.HasPrefix(o.name, "HMMA.1688."):
 		return 16 * 8 * 8
 	}
+	if m := groupProducts.FindStringSubmatch(o.name); m != nil {
+		columns, _ := strconv.Atoi(m[1])
+		return 16 * columns * 16
+	}
 	return 0
 }
+
+// groupProducts are wgmma, of which each of four warps does 16 rows.
+var groupProducts = regexp.MustCompile(`^HGMMA\.64x(\d+)x16\.`)

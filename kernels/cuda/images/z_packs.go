@@ -27,6 +27,8 @@ var (
 	packMatmulF32 []byte
 	//go:embed matmul_half.pack
 	packMatmulHalf []byte
+	//go:embed matmul_hopper.pack
+	packMatmulHopper []byte
 	//go:embed norm.pack
 	packNorm []byte
 	//go:embed pointwise.pack
@@ -59,6 +61,7 @@ var packs = map[string][]byte{
 	"index":           packIndex,
 	"matmul_f32":      packMatmulF32,
 	"matmul_half":     packMatmulHalf,
+	"matmul_hopper":   packMatmulHopper,
 	"norm":            packNorm,
 	"pointwise":       packPointwise,
 	"probe":           packProbe,

@@ -112,11 +112,11 @@ struct Tile {
 // kGroupRows rows of tiles are computed together, so that concurrent blocks share operands in the L2 cache.
 constexpr uint32_t kGroupRows = 8;
 
-// assign_tile gives a block its tile, and p the operands of its product. Blocks count the tiles of a product in groups
-// of rows, column by column, then products.
+// assign_tile gives a block its tile of `high` rows and `wide` columns, and p the operands of its product. Blocks count
+// the tiles of a product in groups of rows, column by column, then products.
 template <class T>
-DEV Tile assign_tile(Product<T>& p, const Batch& batch, uint32_t size, uint32_t block = blockIdx.x) {
-  const uint32_t across = (p.n + size - 1) / size, down = (p.m + size - 1) / size, tiles = across * down;
+DEV Tile assign_tile(Product<T>& p, const Batch& batch, uint32_t high, uint32_t wide, uint32_t block = blockIdx.x) {
+  const uint32_t across = (p.n + wide - 1) / wide, down = (p.m + high - 1) / high, tiles = across * down;
   const uint32_t number = block / tiles, tile = block - number * tiles;
   const uint32_t first = tile / (kGroupRows * across) * kGroupRows, in_group = tile - first * across;
   const uint32_t rows = down - first < kGroupRows ? down - first : kGroupRows;
@@ -125,5 +125,5 @@ DEV Tile assign_tile(Product<T>& p, const Batch& batch, uint32_t size, uint32_t 
   p.a += at[0];
   p.b += at[1];
   p.c += (uint64_t)number * p.m * p.c_row;
-  return {(first + in_group % rows) * size, in_group / rows * size};
+  return {(first + in_group % rows) * high, in_group / rows * wide};
 }

@@ -126,7 +126,7 @@ template <int SIZE, int W, int STAGES> DEV void tiled(Product<float> p, const Ba
   SHARED(float, tiles_a, [STAGES][kStep][SIZE + 4]);
   SHARED(float, tiles_b, [STAGES][kStep][SIZE + 4]);
   const uint32_t across = (p.n + SIZE - 1) / SIZE, down = (p.m + SIZE - 1) / SIZE;
-  const Tile tile = assign_tile(p, batch, SIZE);
+  const Tile tile = assign_tile(p, batch, SIZE, SIZE);
   if (gridDim.y > 1) {
     const uint32_t first = blockIdx.y * kChunk;
     p.a += first * p.a_column;
@@ -212,7 +212,7 @@ DEV void add_planes(float* c, const float* planes, const float* bias, int64_t bi
 // For small results, where most of a large tile would be unused, and for FP64.
 template <class T> DEV void small(Product<T> p, const Batch& batch) {
   SHARED(T, tiles, [2][kSmallTile][kSmallTile + 1]);
-  const Tile tile = assign_tile(p, batch, kSmallTile);
+  const Tile tile = assign_tile(p, batch, kSmallTile, kSmallTile);
   const Matrix<const T> a{p.a, p.a_row, p.a_column}, b{p.b, p.b_row, p.b_column};
   tile_product(tiles, a.from(tile.m0, 0), b.from(0, tile.n0), p.m - tile.m0, p.n - tile.n0, p.k, from_start,
                [&](uint32_t i, uint32_t j, T v) {

@@ -10,29 +10,18 @@
 //
 // Where tiles are few, k is split in parts, which are blocks of their own: all first parts, then all second ones and so
 // on. A part waits for the sums of the one before it, adds its own, and hands them on; the last one writes the tile.
-#include "matmul.cuh"
+#include "matmul_half.cuh"
 #include "prim_turns.cuh"
-
-// Parts are `count` parts of k values each, the last of fewer. Tiles have sums in memory, and the number of parts that
-// have added to them; behind these, tickets for parts.
-struct Parts {
-  float* sums;
-  uint32_t* turns;
-  uint32_t count, k;
-};
 
 namespace {
 
 constexpr int kTile = 128, kSteps = 32, kThreads = 128, kStages = 3;
 constexpr int kWarpTile = 64, kTileBytes = kTile * kSteps * 2, kStageBytes = 2 * kTileBytes;
-constexpr int kUnit = 8;  // elements of 16 bytes
 
 // unit_at is the offset in a tile, in bytes, of the unit that begins at (x, k).
 template <bool K_MAJOR> DEV uint32_t unit_at(uint32_t x, uint32_t k) {
   return K_MAJOR ? x * 64 + (k / kUnit ^ x / 2 % 4) * 16 : k * 256 + (x / kUnit ^ k % 8) * 16;
 }
-
-DEV int clamp(int n, int most) { return n < 0 ? 0 : n < most ? n : most; }
 
 // Source is the part of an operand that a thread copies: 4 units of each tile, 32 x or 8 k apart.
 template <bool K_MAJOR> struct Source {
@@ -108,9 +97,6 @@ template <bool K_MAJOR> struct Reader {
         ldmatrix_transposed(r[i], tile + (at ^ 32 * i) + 4096 * half);
   }
 };
-
-// Bits of `wide`: operands whose loads, and a result whose stores, are vectorised to 16 bytes.
-constexpr uint32_t kWideA = 1, kWideB = 2, kWideC = 4;
 
 template <class T> struct Results {
   float sum[4][8][4];  // of a warp: 4 x 8 products of mma
@@ -228,7 +214,7 @@ DEV void matmul_half(Product<T> p, const Batch& batch, uint32_t wide, const Part
     part = block / tiles;
     block -= part * tiles;
   }
-  const Tile tile = assign_tile(p, batch, kTile, block);
+  const Tile tile = assign_tile(p, batch, kTile, kTile, block);
   const uint32_t first = part * parts.k;
   p.a += first * p.a_column;
   p.b += first * p.b_row;

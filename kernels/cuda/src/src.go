@@ -6,6 +6,7 @@
 //	prim.cuh                            primitives, on the GPU and on the emulator, and the rules for kernels
 //	prim_atomic.cuh, prim_fast.cuh      words that several threads write, approximate arithmetic
 //	prim_turns.cuh                      blocks that wait for blocks
+//	prim_hopper.cuh, z_wgmma.cuh        mbarriers and wgmma of compute capability 9.0; the second is generated
 //	layout.cuh                          shapes and strides, offsets of elements
 //	element.cuh                         element types, conversion from and to the compute types
 //	lane.cuh, z_lane.cuh                exp, erf and the like with the bits of the CPU; the second is generated
@@ -24,7 +25,9 @@
 //	sort.cu                             sorting along rows, the first elements of that, searching in sorted rows
 //	cross_entropy.cu                    the loss and its gradient
 //	matmul.cuh                          batches of products, and a tile in the canonical order
-//	matmul_f32.cu, matmul_half.cu       products in float32 and float64, and on tensor cores in half precision
+//	matmul_f32.cu                       products in float32 and float64
+//	matmul_half.cuh, matmul_half.cu     products in half precision on tensor cores
+//	matmul_hopper.cu                    the same by wgmma
 //	conv.cu                             what convolutions add to products
 //	fft.cu, ctc.cu                      Fourier transforms; connectionist temporal classification; both in double
 //	attention*.cuh, attention*.cu       attention: of any type, and flash attention on tensor cores
@@ -32,8 +35,8 @@
 //
 // [Files] has them all, for compilers at run time. The same files compile for a GPU and, by g++, for the emulator in
 // internal/testing/emu. FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are
-// those of kernels/cpu to the bit, except for attention_flash.cu and matmul_half.cu, which take half precision alone,
-// and for fft.cu and ctc.cu.
+// those of kernels/cpu to the bit, except for attention_flash.cu, matmul_half.cu and matmul_hopper.cu, which take half
+// precision alone, and for fft.cu and ctc.cu.
 package src
 
 import "embed"

@@ -92,7 +92,11 @@ void ldmatrix(uint32_t* registers, int count, uint32_t stride, bool transposed, 
 void stmatrix(uint32_t address, const uint32_t* registers, int count, EMU_AT);
 void mma_m16n8k16(float* d, const uint32_t* a, uint32_t b0, uint32_t b1, bool bfloat, EMU_AT);
 void mma_done(EMU_AT);
-void wgmma_m64k16(float* d, int n, uint64_t a, uint64_t b, bool accumulate, bool bfloat, EMU_AT);
+struct GroupOperand {  // of wgmma
+  uint64_t descriptor;
+  bool k_major;
+};
+void wgmma_m64k16(float* d, int n, GroupOperand a, GroupOperand b, bool accumulate, bool bfloat, EMU_AT);
 void wgmma_fence(EMU_AT);
 void wgmma_commit(EMU_AT);
 void wgmma_wait(int pending, EMU_AT);

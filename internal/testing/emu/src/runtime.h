@@ -199,7 +199,7 @@ struct Accumulator {  // of wgmma: 16 rows of a warp, whose registers must not b
 
 struct GroupProduct {  // a wgmma
   Accumulator* accumulator;
-  u64 a, b;
+  GroupOperand a, b;
   bool accumulate, bfloat, done;
   u64 group;
   Site at;

@@ -1,5 +1,5 @@
-// wgmma m64nNk16 with FP32 accumulation and both operands in shared memory, K-major. Each warp of the group
-// computes its own 16 rows. The accumulators' registers hold NaN from the first product to the wait.
+// wgmma m64nNk16 with FP32 accumulation and both operands in shared memory. Each warp of the group computes its own 16
+// rows. The accumulators' registers hold NaN from the first product to the wait.
 #include "checker.h"
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,8 @@ struct Descriptor {
   u32 start, leading, stride, swizzle;
 };
 
-Descriptor decode(u64 d, Site at) {
+Descriptor decode(const GroupOperand& o, Site at) {
+  const u64 d = o.descriptor;
   static const u32 swizzles[4] = {0, 128, 64, 32};
   Descriptor x{(u32)(d & 0x3fff) << 4, (u32)(d >> 16 & 0x3fff) << 4, (u32)(d >> 32 & 0x3fff) << 4, swizzles[d >> 62]};
   const char* wrong = nullptr;
@@ -22,13 +23,19 @@ Descriptor decode(u64 d, Site at) {
   if (x.swizzle && (x.start >> 7 & (x.swizzle / 16 - 1)))
     wrong = "the start is not at the start of a swizzle pattern and the base offset is 0";
   if (x.swizzle && x.stride % (x.swizzle * 8)) wrong = "the stride offset is not a multiple of the swizzle pattern";
+  if (!x.swizzle && !o.k_major) wrong = "an operand that is neither K-major nor swizzled is not modelled";
   if (wrong)
     fault(Fault::failure, "wgmma at %s:%d: descriptor %016llx: %s", at.file, at.line, (unsigned long long)d, wrong);
   return x;
 }
 
-// address of byte k (0 or 16) of the k16 slice in row r.
-u32 address(const Descriptor& x, int r, int k) {
+// address of 8 elements of the k16 slice: of row or column r from k on if it is K-major, else of k from r on.
+u32 address(const Descriptor& x, bool k_major, int r, int k) {
+  if (!k_major) {
+    const int wide = (int)x.swizzle / 2;  // elements in a row of the pattern
+    return swizzled(x.start + r / wide * x.leading + k / 8 * x.stride + k % 8 * x.swizzle + r % wide * 2, x.swizzle);
+  }
+  k *= 2;
   if (!x.swizzle) return x.start + r / 8 * x.stride + k / 16 * x.leading + r % 8 * 16;
   return swizzled(x.start + r / 8 * x.stride + r % 8 * x.swizzle + k, x.swizzle);
 }
@@ -41,8 +48,8 @@ void execute(int warp_number, GroupProduct& o) {
   const int agent = checked ? products_of(warp_number) : 0;
   if (checked) o.clock[agent] = advance(agent);
   const Location location = checked ? location_of(o.at) : 0;
-  auto fetch = [&](const Descriptor& d, int r, int k, float* to) {
-    const char* p = at_shared(address(d, r, k), 16, 16, "wgmma", o.at);
+  auto fetch = [&](const Descriptor& d, bool k_major, int r, int k, float* to) {
+    const char* p = at_shared(address(d, k_major, r, k), 16, 16, "wgmma", o.at);
     if (checked) {
       Access access{p, 16, false, agent, o.clock, location};
       access.proxy = true;
@@ -50,16 +57,19 @@ void execute(int warp_number, GroupProduct& o) {
     }
     eight(p, to, o.bfloat);
   };
+  // slice calls put(r, k, element) for rows or columns from `first` on.
+  auto slice = [&](const Descriptor& d, bool k_major, int first, int size, auto put) {
+    float e[8];
+    for (int r = 0; r < size; r += k_major ? 1 : 8)
+      for (int k = 0; k < 16; k += k_major ? 8 : 1) {
+        fetch(d, k_major, first + r, k, e);
+        for (int i = 0; i < 8; i++) k_major ? put(r, k + i, e[i]) : put(r + i, k, e[i]);
+      }
+  };
   float left[16][16];
-  for (int r = 0; r < 16; r++)
-    for (int h = 0; h < 2; h++) fetch(a, first_row + r, 16 * h, &left[r][8 * h]);
+  slice(a, o.a.k_major, first_row, 16, [&](int r, int k, float e) { left[r][k] = e; });
   std::vector<float> right(16 * n);  // [k n]
-  for (int j = 0; j < n; j++)
-    for (int h = 0; h < 2; h++) {
-      float column[8];
-      fetch(b, j, 16 * h, column);
-      for (int k = 0; k < 8; k++) right[(8 * h + k) * n + j] = column[k];
-    }
+  slice(b, o.b.k_major, 0, n, [&](int j, int k, float e) { right[k * n + j] = e; });
   float* c = o.accumulator->values.data();
   if (!o.accumulate) std::fill(c, c + 16 * n, 0.f);
   for (int r = 0; r < 16; r++)
@@ -103,14 +113,14 @@ Accumulator* accumulator_of(Warp& w, void** arguments, int n, Site at) {
 
 }  // namespace
 
-void wgmma_m64k16(float* d, int n, uint64_t a, uint64_t b, bool accumulate, bool bfloat, Site at) {
-  Operand mine{d, a, b, accumulate};
+void wgmma_m64k16(float* d, int n, GroupOperand a, GroupOperand b, bool accumulate, bool bfloat, Site at) {
+  Operand mine{d, a.descriptor, b.descriptor, accumulate};
   whole_warp("wgmma.mma_async", &mine, at, [&](void** arguments) {
     Warp& w = warp();
     const int number = block->current->warp;
     for (int l = 0; l < 32; l++) {
       const auto* x = static_cast<Operand*>(arguments[l]);
-      if (x->a != a || x->b != b || x->accumulate != accumulate)
+      if (x->a != mine.a || x->b != mine.b || x->accumulate != accumulate)
         fault(Fault::failure, "wgmma at %s:%d: descriptors differ between lanes", at.file, at.line);
     }
     Accumulator* target = accumulator_of(w, arguments, n, at);

@@ -1,7 +1,7 @@
 // One kernel for each primitive of prim.cuh: raw data in, raw data out. One warp each.
 #include "prim_atomic.cuh"
 #include "prim_fast.cuh"
-#include "prim_hopper.cuh"
+#include "prim_tma.cuh"
 
 // 4 matrices of 8 rows of 16 bytes.
 KERNEL(v_ldmatrix, 32, 1)(const uint32_t* in, uint32_t* out, int transposed) {
@@ -68,7 +68,7 @@ EXPORT(v_convert);
 KERNEL(v_shuffle, 32, 1)(const uint32_t* in, uint32_t* out) {
   const int l = threadIdx.x;
   for (int k = 0; k < 5; k++) out[32 * k + l] = shuffle_xor(in[l], 1 << k);
-  out[160 + l] = shuffle_index(in[l], (5 * l + 3) % 32);
+  out[160 + l] = shuffle(in[l], (5 * l + 3) % 32);
   out[192 + l] = ballot(in[l] % 3 == 0);
 }
 EXPORT(v_shuffle);

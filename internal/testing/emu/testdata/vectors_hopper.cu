@@ -1,5 +1,5 @@
-// One kernel for each primitive of prim_hopper.cuh: raw data in, raw data out.
-#include "prim_hopper.cuh"
+// One kernel for each primitive of prim_hopper.cuh and prim_tma.cuh: raw data in, raw data out.
+#include "prim_tma.cuh"
 
 KERNEL(v_stmatrix, 32, 1)(const uint32_t* in, uint32_t* out) {
   SHARED(uint32_t, s, [128]);
@@ -43,10 +43,14 @@ KERNEL(v_tma_store, 128, 1)(const __grid_constant__ TensorMap map, const uint32_
 }
 EXPORT(v_tma_store);
 
-// d = c + A B, A [64 64] and B [64 N] as swizzled tiles of 128-byte rows, in four slices of k. The first product takes
-// the place of d where keep is 0.
-#define WGMMA(N, half)                                                                                           \
-  KERNEL(v_wgmma_##N##_##half, 128, 1)(const uint32_t* a, const uint32_t* b, float* out, int keep) {             \
+// d = 1 + A B, A [64 64] and B [64 N] as swizzled panels of 64 rows of 128 bytes, in four slices of k. A row is 64 k of
+// a row of A or column of B, or if the operand is not K-major 64 rows or columns of a k. Where keep is 0 the first
+// product takes the place of d.
+DEV uint64_t slice(bool k_major, uint32_t panel, int k) {
+  return k_major ? descriptor128(panel + 32 * k) : descriptor128(panel + 2048 * k, 8192);
+}
+#define WGMMA(N, half, layout, A_K_MAJOR, B_K_MAJOR)                                                             \
+  KERNEL(v_wgmma_##N##_##half##_##layout, 128, 1)(const uint32_t* a, const uint32_t* b, float* out, int keep) {  \
     SHARED_DYNAMIC(smem);                                                                                        \
     const int t = threadIdx.x;                                                                                   \
     for (int i = t; i < 64 * 32; i += 128) *(uint32_t*)(smem + swizzle128(4 * i)) = a[i];                        \
@@ -59,14 +63,19 @@ EXPORT(v_tma_store);
     wgmma_pin(d);                                                                                                \
     wgmma_fence();                                                                                               \
     for (int k = 0; k < 4; k++)                                                                                  \
-      wgmma_n##N(half{}, d, descriptor128(s + 32 * k), descriptor128(s + 8192 + 32 * k), k > 0 || keep);         \
+      wgmma_n##N<A_K_MAJOR, B_K_MAJOR>(half{}, d, slice(A_K_MAJOR, s, k), slice(B_K_MAJOR, s + 8192, k),         \
+                                       k > 0 || keep);                                                           \
     wgmma_commit();                                                                                              \
     wgmma_wait<0>();                                                                                             \
     wgmma_pin(d);                                                                                                \
     for (int i = 0; i < N / 2; i++) out[t * (N / 2) + i] = d[i];                                                 \
   }                                                                                                              \
-  EXPORT(v_wgmma_##N##_##half);
-WGMMA(64, f16)
-WGMMA(128, bf16)
-WGMMA(256, f16)
-WGMMA(256, bf16)
+  EXPORT(v_wgmma_##N##_##half##_##layout);
+WGMMA(64, f16, nt, true, true)
+WGMMA(128, bf16, nt, true, true)
+WGMMA(256, f16, nt, true, true)
+WGMMA(256, bf16, nt, true, true)
+WGMMA(64, bf16, tn, false, false)
+WGMMA(256, bf16, nn, true, false)
+WGMMA(256, f16, tt, false, true)
+WGMMA(256, f16, tn, false, false)

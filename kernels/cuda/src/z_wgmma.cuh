@@ -2,26 +2,29 @@
 #pragma once
 #ifdef ON_DEVICE
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n64(f16, float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %34, 0; "
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
       "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
       "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "%32, %33, p, 1, 1, 0, 0; }"
+      "%32, %33, p, 1, 1, %35, %36; }"
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
-      : "l"(a), "l"(b), "r"(accumulate));
+      : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n64(bf16, float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %34, 0; "
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
       "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
       "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "%32, %33, p, 1, 1, 0, 0; }"
+      "%32, %33, p, 1, 1, %35, %36; }"
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
-      : "l"(a), "l"(b), "r"(accumulate));
+      : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n128(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
@@ -30,11 +33,12 @@ DEV void wgmma_n128(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate)
       "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
       "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
       "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-      "%64, %65, p, 1, 1, 0, 0; }"
+      "%64, %65, p, 1, 1, %67, %68; }"
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
         FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
-      : "l"(a), "l"(b), "r"(accumulate));
+      : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
@@ -43,11 +47,12 @@ DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate
       "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
       "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
       "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-      "%64, %65, p, 1, 1, 0, 0; }"
+      "%64, %65, p, 1, 1, %67, %68; }"
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
         FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
-      : "l"(a), "l"(b), "r"(accumulate));
+      : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %130, 0; "
@@ -60,13 +65,14 @@ DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate
       "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
       "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
       "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, "
-      "%128, %129, p, 1, 1, 0, 0; }"
+      "%128, %129, p, 1, 1, %131, %132; }"
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
         FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60),
         FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80), FOUR(84), FOUR(88), FOUR(92),
         FOUR(96), FOUR(100), FOUR(104), FOUR(108), FOUR(112), FOUR(116), FOUR(120), FOUR(124)
-      : "l"(a), "l"(b), "r"(accumulate));
+      : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %130, 0; "
@@ -79,31 +85,37 @@ DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulat
       "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
       "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
       "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, "
-      "%128, %129, p, 1, 1, 0, 0; }"
+      "%128, %129, p, 1, 1, %131, %132; }"
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
         FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60),
         FOUR(64), FOUR(68), FOUR(72), FOUR(76), FOUR(80), FOUR(84), FOUR(88), FOUR(92),
         FOUR(96), FOUR(100), FOUR(104), FOUR(108), FOUR(112), FOUR(116), FOUR(120), FOUR(124)
-      : "l"(a), "l"(b), "r"(accumulate));
+      : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
 #undef FOUR
 #else
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n64(f16, float (&d)[32], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
-  emu::wgmma_m64k16(d, 64, a, b, accumulate, false, at);
+  emu::wgmma_m64k16(d, 64, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, false, at);
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n64(bf16, float (&d)[32], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
-  emu::wgmma_m64k16(d, 64, a, b, accumulate, true, at);
+  emu::wgmma_m64k16(d, 64, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, true, at);
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n128(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
-  emu::wgmma_m64k16(d, 128, a, b, accumulate, false, at);
+  emu::wgmma_m64k16(d, 128, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, false, at);
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
-  emu::wgmma_m64k16(d, 128, a, b, accumulate, true, at);
+  emu::wgmma_m64k16(d, 128, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, true, at);
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
-  emu::wgmma_m64k16(d, 256, a, b, accumulate, false, at);
+  emu::wgmma_m64k16(d, 256, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, false, at);
 }
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
 DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
-  emu::wgmma_m64k16(d, 256, a, b, accumulate, true, at);
+  emu::wgmma_m64k16(d, 256, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, true, at);
 }
 #endif
