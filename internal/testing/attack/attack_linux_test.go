@@ -204,7 +204,7 @@ func (a *attack) add(cause string, part int, call string) {
 // TestAttack calls every exported function and method with absurd arguments. Each call ends well or with a typed error
 // that has a line of the caller; no child dies or hangs; a failed step has changed nothing.
 func TestAttack(t *testing.T) {
-	j := job{Kind: "calls", Seed: *seed, Rounds: roundsOr(1000, 20)}
+	j := job{Kind: "calls", Seed: *seed, Rounds: roundsOr(400, 20)}
 	a := begin(t, j)
 	t.Logf("%d functions and methods, %d calls of each: %v", len(targets()), j.Rounds, a.counts)
 }
