@@ -186,6 +186,7 @@ type unfolding[T floating] struct {
 	weight                                []T
 	weightGroup, weightRow, weightChannel int // strides; rows are channels of the result
 
+	pixels   bool        // each result is computed with its channels last
 	split    bool        // terms that are known to be zero are left out
 	negative atomic.Bool // and a sum was -0
 }
@@ -214,8 +215,14 @@ func (u *unfolding[T]) runParts(k, step [3]int, reaches func(d int, split bool) 
 		all[d], split[d] = reaches(d, false), reaches(d, true)
 	}
 	if single, ok := any(u.weight).([]float32); ok && u.m > fewRows {
-		which, cheaper := cheapest(all, split, u.cost)
-		if cheaper && finite(single) {
+		which, cost := cheapest(all, split, u.cost)
+		if u.pixelsFit(all) {
+			other, less := cheapest(all, split, u.pixelCost)
+			if u.pixels = less < cost; u.pixels {
+				which = other
+			}
+		}
+		if which != [3]bool{} && finite(single) {
 			u.split, u.within = true, true
 			for d := range which {
 				u.within = u.within && (which[d] || pairs(split[d]) == pairs(all[d]))
@@ -253,13 +260,14 @@ func pairs(reaches []reach) (n int) {
 // worthSplitting is the share of the costs that split reaches may have at most. Tests raise it.
 var worthSplitting = 0.94
 
-// cheapest tells along which axes to take split reaches, and whether that is cheaper than all.
-func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, cheaper bool) {
+// cheapest tells along which axes to take split reaches, none unless that is cheaper than all, and what it costs.
+func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, least int) {
 	total := func(reaches [3][]reach) (sum int) {
 		eachCombination(reaches, func(r [3]reach) { sum += cost(r) })
 		return sum
 	}
-	least := int(worthSplitting * float64(total(all)))
+	whole := total(all)
+	least = int(worthSplitting * float64(whole))
 	for choice := 1; choice < 8; choice++ {
 		reaches, splits, same := all, [3]bool{}, false
 		for d := range reaches {
@@ -272,10 +280,13 @@ func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, 
 			continue
 		}
 		if c := total(reaches); c < least {
-			least, which, cheaper = c, splits, true
+			least, which = c, splits
 		}
 	}
-	return which, cheaper
+	if which == [3]bool{} {
+		least = whole
+	}
+	return which, least
 }
 
 // productCost is about what a product of such matrices costs, in multiply-adds, if neighbours in memory are so many
@@ -312,6 +323,10 @@ func (u *unfolding[T]) run(parts []part[T]) {
 		return
 	}
 	u.inPlace = u.inPlace && u.channels > 0
+	if u.pixels {
+		pixelByPixel(any(u).(*unfolding[float32]), any(parts).([]part[float32]))
+		return
+	}
 	block := min(u.images, max(1, mergedColumns/columns))
 	channels, plane := u.groups*u.channels, kernels.Count(u.plane)
 	data, image, channel := u.src, u.strides[0], u.strides[1]

@@ -39,7 +39,7 @@ func (x *channelsLast[T]) setParts(split bool) bool {
 		all[d], some[d] = reachesOf(x.k[d], x.y[d], false, see, nowhere), reachesOf(x.k[d], x.y[d], true, see, nowhere)
 	}
 	if split {
-		which, cheaper := cheapest(all, some, func(r [3]reach) int {
+		which, _ := cheapest(all, some, func(r [3]reach) int {
 			positions := len(r[0].taps) * len(r[1].taps) * len(r[2].taps)
 			return productCost(x.out, r[0].count*r[1].count*r[2].count*x.in, x.images*positions, x.in)
 		})
@@ -48,7 +48,7 @@ func (x *channelsLast[T]) setParts(split bool) bool {
 				all[d] = some[d]
 			}
 		}
-		if !cheaper {
+		if which == [3]bool{} {
 			return false
 		}
 	}

@@ -54,6 +54,9 @@ func generate() (map[string][]byte, error) {
 	maskedPlane(g, 2, false)
 	maskedPlane(g, 2, true)
 	slide(g)
+	for rows := 1; rows <= mostPixels; rows++ {
+		pixels(g, rows)
+	}
 	transpose(g, 8)
 	transpose(g, 4)
 	tails(g)

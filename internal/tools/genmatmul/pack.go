@@ -390,6 +390,9 @@ func transposeLanes(g *build.Context, in [4]reg.VecVirtual) (out [4]reg.VecVirtu
 	return out
 }
 
+// ahead is how many bytes ahead a transposition fetches its rows: too short ones for what processors foresee.
+const ahead = 256
+
 // transpose emits the copy of four or eight rows of a row-major matrix to columns, four columns a turn. Eight rows
 // arrive in pairs that share a vector, so that no shuffle has to cross its halves.
 func transpose(g *build.Context, rows int) {
@@ -419,6 +422,9 @@ func transpose(g *build.Context, rows int) {
 		if rows == 8 {
 			g.VINSERTF128(operand.U8(1), from[i+4], in[i], in[i])
 		}
+	}
+	for _, row := range from {
+		g.PREFETCHT0(row.Offset(ahead))
 	}
 	for _, column := range transposeLanes(g, in) {
 		if rows == 8 {

@@ -20,6 +20,12 @@ type tileFunc func(k int, a *float32, aRow, aCol, aPanel int, b *float32, bRow i
 //	c[t*cRow+j] = fma(grad[p*gradRow+j], x[rows[p]+t*step+j], c[t*cRow+j]) for p = 0 ... k-1
 type correlateFunc func(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
 
+// pixelsFunc computes, for one chunk of k, tiles of some panels of A, of so many rows as the kernel has, and strips of
+// B, two vectors wide: the chains of a[q*aPanel+i*aRow+aCols[p]] b[(s*k+p)*width+j], of at least one p, are stored in
+// or added to c[q*cPanel+i*ldc+s*width+j].
+type pixelsFunc func(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32,
+	ldc, cPanel, panels, strips int, add bool)
+
 // assembly is the micro-kernels of one tier.
 type assembly struct {
 	lanes  int        // float32 elements of a vector; a strip is two vectors wide
@@ -29,6 +35,8 @@ type assembly struct {
 	splits bool       // they take vectors of B in two pieces
 
 	correlate []correlateFunc // by the number of taps
+
+	pixels []pixelsFunc // by the number of rows; nil where there are none
 
 	// slide is nil or computes blocks of chains: of windows at neighbouring elements of some rows, a vector in each. A
 	// block is rows, its offsets in dst and src, the lanes that are stored, and for each tap the offset of what it sees

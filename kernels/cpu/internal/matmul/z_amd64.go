@@ -333,6 +333,76 @@ func putPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows in
 //go:noescape
 func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
 
+// pixels1AVX512 computes panels of 1 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels1AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels2AVX512 computes panels of 2 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels2AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels3AVX512 computes panels of 3 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels3AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels4AVX512 computes panels of 4 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels4AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels5AVX512 computes panels of 5 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels5AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels6AVX512 computes panels of 6 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels6AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels7AVX512 computes panels of 7 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels7AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels8AVX512 computes panels of 8 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels8AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels9AVX512 computes panels of 9 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels9AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels10AVX512 computes panels of 10 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels10AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels11AVX512 computes panels of 11 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels11AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels12AVX512 computes panels of 12 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels12AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels13AVX512 computes panels of 13 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels13AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
+// pixels14AVX512 computes panels of 14 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels14AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //
 //go:noescape

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// mostPixels is how many rows of two sums, with the vectors of B and an element of A, AVX-512 has registers for.
+const mostPixels = 14
+
+// pixels emits the kernel of panels of so many rows with strips of two vectors, for AVX-512. The sums are in registers
+// from the first k to the last; A is read through its table.
+func pixels(g *build.Context, rows int) {
+	name := fmt.Sprintf("pixels%dAVX512", rows)
+	g.Function(name)
+	g.Doc(fmt.Sprintf("%s computes panels of %d rows, see pixelsFunc.", name, rows))
+	g.Pragma("noescape")
+	g.Attributes(build.NOSPLIT)
+	g.SignatureExpr("func(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, " +
+		"ldc, cPanel, panels, strips int, add bool)")
+
+	t := &tileKernel{Context: g}
+	const width = 2 * 64 // bytes of a strip
+	panel, panelA, panelC := g.AllocLocal(8), g.AllocLocal(8), g.AllocLocal(8)
+	at, b := g.GP64(), g.GP64()
+	address := rowAddress(g, rows, at, t.stride("aRow"))
+	sums := make([][2]reg.VecVirtual, rows)
+	each := func(c reg.GPVirtual, f func(sum reg.VecVirtual, at operand.Mem)) {
+		g.MOVQ(panelC, c)
+		ldc := t.stride("ldc")
+		for r := range sums {
+			for v, sum := range sums[r] {
+				f(sum, operand.Mem{Base: c, Disp: 64 * v})
+			}
+			if r < rows-1 {
+				g.ADDQ(ldc, c)
+			}
+		}
+	}
+
+	g.Label("strip")
+	g.MOVQ(t.load("panels"), panel)
+	g.MOVQ(t.load("a"), panelA)
+	g.MOVQ(t.load("c"), panelC)
+	g.Label("panel")
+	for r := range sums {
+		for v := range sums[r] {
+			sums[r][v] = g.ZMM()
+			avx512.zero(g, sums[r][v])
+		}
+	}
+	k, columns, a := t.load("k"), t.load("aCols"), g.GP64()
+	g.MOVQ(t.arg("b"), b)
+	g.MOVQ(panelA, a)
+	of, element := [2]reg.VecVirtual{g.ZMM(), g.ZMM()}, g.ZMM()
+	g.Label("step")
+	g.MOVQ(operand.Mem{Base: columns}, at)
+	g.LEAQ(operand.Mem{Base: a, Index: at, Scale: 4}, at)
+	for v := range of {
+		g.VMOVUPS(operand.Mem{Base: b, Disp: 64 * v}, of[v])
+	}
+	for r := range sums {
+		g.VBROADCASTSS(address[r], element)
+		for v := range of {
+			g.VFMADD231PS(of[v], element, sums[r][v])
+		}
+	}
+	g.ADDQ(operand.U8(8), columns)
+	g.ADDQ(operand.U32(width), b)
+	g.DECQ(k)
+	g.JNE(operand.LabelRef("step"))
+
+	c := g.GP64()
+	g.CMPB(t.arg("add"), operand.U8(0))
+	g.JE(operand.LabelRef("store"))
+	each(c, func(sum reg.VecVirtual, at operand.Mem) { g.VADDPS(at, sum, sum) })
+	g.Label("store")
+	each(c, func(sum reg.VecVirtual, at operand.Mem) { g.VMOVUPS(sum, at) })
+	g.ADDQ(t.stride("aPanel"), panelA)
+	g.ADDQ(t.stride("cPanel"), panelC)
+	g.DECQ(panel)
+	g.JNE(operand.LabelRef("panel"))
+
+	g.Comment("On to the next strip: b is behind this one.")
+	g.MOVQ(b, t.arg("b"))
+	g.ADDQ(operand.U32(width), t.arg("c"))
+	g.DECQ(t.arg("strips"))
+	g.JNE(operand.LabelRef("strip"))
+	g.VZEROUPPER()
+	g.RET()
+}

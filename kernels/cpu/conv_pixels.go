@@ -1,0 +1,98 @@
+package cpu
+
+import (
+	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
+	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+)
+
+// Convolutions of many images with many channels: of each image the result is computed with its channels last, pixel by
+// pixel, and transposed. What is read is neither packed nor shifted, and parts a stride apart fall into place.
+
+// mostResult is how many elements of an image's result fit into the level-2 cache beside what is read, and mostWeights
+// how many of weights.
+const mostResult, mostWeights = 1 << 17, 1 << 17
+
+// pixelsFit reports whether the result may be computed so, and there are images for all threads.
+func (u *unfolding[T]) pixelsFit(all [3][]reach) bool {
+	if matmul.PixelLanes() == 0 || u.channels == 0 || u.m*u.dstChannel > mostResult ||
+		u.images*u.groups < 2*par.Workers() {
+		return false
+	}
+	pixels := 0
+	eachCombination(all, func(r [3]reach) {
+		pixels += r[0].count * r[1].count * r[2].count
+	})
+	return pixels == u.dstChannel
+}
+
+// pixelCost is about what a part costs, for each group, in multiply-adds: tiles, for which weights come from a cache in
+// no less time, their sums, packing the weights, and the transposition of the result.
+func (u *unfolding[T]) pixelCost(r [3]reach) int {
+	const vector, transpose, pack, nearWeights, farWeights = 16, 14, 64, 4, 24
+	k, lanes := len(r[0].taps)*len(r[1].taps)*len(r[2].taps)*u.channels, matmul.PixelLanes()
+	weights, strips := nearWeights, (u.m+lanes-1)/lanes
+	if k*u.m > mostWeights {
+		weights = farWeights
+	}
+	width, images := r[2].count, u.images*r[0].count*r[1].count
+	pieces := (width + matmul.MostPixels() - 1) / matmul.MostPixels()
+	each := (width + pieces - 1) / pieces
+	tile := k*max(2*each, weights) + (k+matmul.Chunk-1)/matmul.Chunk*(5*each+20)
+	return images*(pieces*strips*tile*vector+transpose*u.m*width) + pack*k*u.m
+}
+
+// pixelByPixel computes the parts.
+func pixelByPixel(u *unfolding[float32], parts []part[float32]) {
+	spatial, plane, lanes := u.spatial(), kernels.Count(u.plane), matmul.PixelLanes()
+	channel, padded := plane, (u.m+lanes-1)/lanes*lanes
+	if u.inPlace {
+		channel = u.strides[1]
+	}
+	products := make([]*matmul.Pixels, u.groups*len(parts))
+	for i := range parts {
+		rows, columns, chunks := u.terms(&parts[i], channel)
+		memory, done := lend[float32](u.groups, padded*len(rows))
+		defer done()
+		for g := range u.groups {
+			weight := matmul.Matrix{Data: u.weight[g*u.weightGroup:], RowStride: u.weightRow, ColStride: 1}
+			products[g*len(parts)+i] = matmul.NewPixels(weight, u.m, columns, rows, chunks, memory[g*padded*len(rows):])
+		}
+	}
+	par.For(u.images*u.groups, 1, func(lo, hi int) {
+		result, done := lend[float32](u.dstChannel, padded)
+		defer done()
+		var data []float32
+		if !u.inPlace {
+			memory, done := lend[float32](u.channels, plane)
+			defer done()
+			clear(memory)
+			data = memory
+		}
+		for i := lo; i < hi; i++ {
+			image, g := i/u.groups, i%u.groups
+			if u.inPlace {
+				data = u.src[image*u.strides[0]+g*u.channels*channel:]
+			} else {
+				for c := range u.channels {
+					u.copyChannel(data[c*plane:(c+1)*plane], image, g*u.channels+c)
+				}
+			}
+			for k := range parts {
+				p := &parts[k]
+				for d := range p.size[0] {
+					products[g*len(parts)+k].Multiply(result[(p.base+d*p.step[0])*padded:], p.step[1]*padded,
+						p.step[2]*padded, data[d*spatial[0]:], spatial[1], spatial[2], p.size[1], p.size[2])
+				}
+			}
+			dst := u.dst[image*u.dstImage+g*u.m*u.dstChannel:]
+			matmul.Transpose(dst, u.dstChannel, matmul.Matrix{Data: result, RowStride: padded, ColStride: 1},
+				u.dstChannel, u.m)
+			if finish := u.finish(g); finish != nil {
+				for j := range u.m {
+					finish(j, 0, dst[j*u.dstChannel:][:u.dstChannel])
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package matmul
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Pixels is the product of an unfolded operand and a weight, in the canonical order: that of [Unfold], but the result
+// has its channels last. Its rows are pixels. Their terms are read where they are, as numbers that vectors of the
+// weight are multiplied by, so that no lane is idle however narrow images are.
+type Pixels struct {
+	terms, ends []int
+	last        int // the largest of terms
+	strips      int
+	weights     []float32 // chunk by chunk, in each strip by strip, in each term by term
+}
+
+// PixelLanes is what numbers of channels are rounded up to a multiple of; 0 if this tier has no kernels for [Pixels].
+func PixelLanes() int {
+	if tier := current(); tier != nil && tier.pixels != nil {
+		return tier.width()
+	}
+	return 0
+}
+
+// MostPixels is how many neighbours are computed together.
+func MostPixels() int { return len(current().pixels) - 1 }
+
+// NewPixels prepares the product for a weight [m k], which it packs into memory of k elements for each of the rounded
+// number of channels. The weight's columns may be anywhere: those in the list, if there is one. Each term has its
+// offset from where a pixel begins. Chunks end at ends, if these have not 256 terms each.
+func NewPixels(weight Matrix, m int, columns, terms, ends []int, memory []float32) *Pixels {
+	width := current().width()
+	p := &Pixels{terms: terms, ends: ends, strips: divideUp(m, width), weights: memory}
+	if len(terms) == 0 {
+		return p
+	}
+	p.last = slices.Max(terms)
+	if need := p.strips * width * len(terms); len(memory) < need || slices.Min(terms) < 0 {
+		panic(fmt.Sprintf("matmul: memory of %d weights, not %d, terms %v", len(memory), need, terms))
+	}
+	for k0, k1 := 0, 0; k0 < len(terms); k0 = k1 {
+		k1 = p.chunkEnd(k0)
+		for j := 0; j < m; j += width {
+			to, from, n := memory[p.strips*width*k0+j*(k1-k0):], weight.from(j), min(width, m-j)
+			if columns == nil {
+				from.Data = from.Data[k0*weight.ColStride:]
+				Transpose(to, width, from, n, k1-k0)
+				continue
+			}
+			for k, column := range columns[k0:k1] {
+				for x := range n {
+					to[k*width+x] = from.Data[x*weight.RowStride+column*weight.ColStride]
+				}
+			}
+		}
+	}
+	return p
+}
+
+// chunkEnd is the end of the chunk that begins with term k.
+func (p *Pixels) chunkEnd(k int) int {
+	return (&UnfoldedOf[float32]{Rows: p.terms, Chunks: p.ends}).chunkEnd(k)
+}
+
+// Multiply computes rows of n pixels. In data rows are row and pixels step elements apart, in dst dstRow and dstStep.
+func (p *Pixels) Multiply(dst []float32, dstRow, dstStep int, data []float32, row, step, rows, n int) {
+	tier := current()
+	width := p.strips * tier.width()
+	from, to := p.last+(rows-1)*row+(n-1)*step, (rows-1)*dstRow+(n-1)*dstStep+width
+	if min(rows, n) <= 0 || from >= len(data) && len(p.terms) > 0 || to > len(dst) {
+		panic(fmt.Sprintf("matmul: %d rows of %d pixels read %d of %d, write %d of %d", rows, n, from, len(data), to,
+			len(dst)))
+	}
+	if len(p.terms) == 0 {
+		for i := range rows * n {
+			clear(dst[i/n*dstRow+i%n*dstStep:][:width])
+		}
+	}
+	pieces := divideUp(n, MostPixels())
+	for k0, k1 := 0, 0; k0 < len(p.terms); k0 = k1 {
+		k1 = p.chunkEnd(k0)
+		for i := range pieces {
+			from, to := i*n/pieces, (i+1)*n/pieces
+			tier.pixels[to-from](k1-k0, &data[from*step], step, &p.terms[k0], row, &p.weights[width*k0],
+				&dst[from*dstStep], dstStep, dstRow, rows, p.strips, k0 > 0)
+		}
+	}
+}
