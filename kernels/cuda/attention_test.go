@@ -273,14 +273,26 @@ func infiniteAt(v value, offset int) value {
 	return v
 }
 
+// flashKernels returns a function that draws the kernels for case i of TestFlash, and says which. A block of those by
+// wgmma has several items.
+func flashKernels(t *testing.T, b *Backend, r fuzz) func(i int) string {
+	short, wide, hopper, cache := flashShort, flashWide, flashHopper, flashCache
+	t.Cleanup(func() { flashShort, flashWide, flashHopper, flashCache = short, wide, hopper, cache })
+	multiprocessors(t, b, 2)
+	return func(i int) string {
+		flashShort = []int{short, 1, 1}[i%3]
+		flashHopper, flashCache = oneOf(r, 1, 1, hopper, math.MaxInt), oneOf(r, 0, cache)
+		return fmt.Sprintf("short below %d, wgmma from %d on", flashShort, flashHopper)
+	}
+}
+
 // TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
 // tiles, strips and blocks, with more and fewer tiles than stages, and gradients by two kernels or one, whose blocks of
 // all sizes give the same bits. In short mode each width has one type.
 func TestFlash(t *testing.T) {
 	b := kernelDevice(t)
-	short, wide := flashShort, flashWide
-	t.Cleanup(func() { flashShort, flashWide = short, wide })
 	r := newFuzz(17)
+	draw := flashKernels(t, b, r)
 	for i := range cases(80) {
 		width := (i + i/5) % 5 // each has all sizes of flashSizes
 		dtype, d := halfTypes[width%2], []int{64, 128, 32, 80, 96}[width]
@@ -289,9 +301,8 @@ func TestFlash(t *testing.T) {
 		}
 		batch, heads, rows, keys, causal := flashSizes(r, i)
 		scale := oneOf(r, 0.05, 0.125, 0.3)
-		flashShort = []int{short, 1, 1}[i%3]
-		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v, short below %d", dtype,
-			batch, heads, rows, d, keys, causal, scale, flashShort)
+		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v, %s", dtype, batch,
+			heads, rows, d, keys, causal, scale, draw(i))
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{-rows, keys - causal*rows},
 			Floats: []float64{scale, 0}}
 		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d),

@@ -133,7 +133,7 @@ func planAttentionPackedGrad(c *call, l *kernels.Launch) {
 func (c *call) attend(z *attention, l *kernels.Launch) {
 	z.m, z.r = c.address(&l.Out[1]), c.address(&l.Out[2])
 	if d := l.In[0].DType; z.usesFlash(d, &z.q, &z.k, &z.v, &z.y) {
-		c.startFlash("", d, z, z.t, 128, flashShared(int(z.d), 128, flashTileRows(int(z.d))))
+		c.flash(z, d)
 		return
 	}
 	blocks := c.attentionBlocks(z, z.t, l.In[0].DType)

@@ -8,12 +8,23 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Constants of attention_flash.cu.
+// Constants of attention_flash.cu and attention_flash_hopper.cu.
 const (
 	flashThreads = 128
 	flashPadded  = 64 // l and dot of each head have a multiple of so many elements
 	flashTurn    = 32 // rows for each counter of turns
+
+	flashHopperThreads = 384
+	flashHopperRows    = 128
 )
+
+// flashHopper is the number of rows, and of keys, from which on heads of 64 and 128 are taken by wgmma: that of a tile.
+// It is a variable for tests.
+var flashHopper = flashHopperRows
+
+// flashCache is how many bytes of keys and values are used together: half of the L2 cache of an H200. It is a variable
+// for tests.
+var flashCache = 24 << 20
 
 // flashShort is the number of rows or keys below which the gradient has two kernels: 7 products instead of 5, but no
 // sums in memory, for which blocks wait. It is for four blocks of 128 keys, and a variable for tests.
@@ -90,6 +101,38 @@ func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, 
 	}
 	c.startShared("flash_"+kind+itoa(int(z.d))+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, threads, shared)
 	structure(c, z)
+}
+
+// flash computes y, m and r.
+func (c *call) flash(z *attention, dtype kernels.DType) {
+	d := int(z.d)
+	if d%64 == 0 && int(min(z.t, z.s)) >= flashHopper && c.b.gpu.WGMMA() {
+		c.startFlashHopper(z, dtype)
+		return
+	}
+	c.startFlash("", dtype, z, z.t, 128, flashShared(d, 128, flashTileRows(d)))
+}
+
+// flashItems is the struct Items of attention_flash_hopper.cu.
+type flashItems struct{ group, count uint32 }
+
+// startFlashHopper launches a block for each multiprocessor. Shared memory is a tile of q, four of k and v, and rows of
+// results.
+func (c *call) startFlashHopper(z *attention, dtype kernels.DType) {
+	d := int(z.d)
+	n := int(z.count) * ceilDiv(int(z.t), flashHopperRows)
+	if n == 0 {
+		return
+	}
+	if n > math.MaxInt32 {
+		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
+	}
+	items := flashItems{uint32(min(max(1, flashCache/(4*int(z.s)*d)), int(z.count))), uint32(n)}
+	const barriers = 2 * 5
+	c.startShared("flash_hopper_"+itoa(d)+"_"+suffixes[dtype], dim{uint32(min(n, c.b.gpu.SMs)), 1, 1},
+		flashHopperThreads, 2*d*(5*flashHopperRows+flashHopperRows)+8*barriers)
+	structure(c, z)
+	structure(c, &items)
 }
 
 // flashGrad computes l and dot of each row, then dq, then dk and dv; or all three at once.

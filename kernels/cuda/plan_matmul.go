@@ -305,7 +305,7 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	t, n := p.fastestHalf(count, most, wide == wideBits && c.b.gpu.Major == 9 && c.b.gpu.Minor == 0)
+	t, n := p.fastestHalf(count, most, wide == wideBits && c.b.gpu.WGMMA())
 	tiles := c.blocks(p, t.high, t.wide, count)
 	parts := c.partsOf(t, int(p.k), n, tiles)
 	if t == &hopperTiles {

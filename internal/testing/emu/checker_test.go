@@ -183,7 +183,7 @@ var plants = []plant{
 	__syncthreads();
 	float d[32] = {};
 	wgmma_fence();
-	wgmma_n64(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
+	wgmma(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
 	wgmma_commit();
 	wgmma_wait<0>();
 	y[threadIdx.x % 64] = d[0];
@@ -195,7 +195,7 @@ var plants = []plant{
 	__syncthreads();
 	float d[32] = {};
 	wgmma_fence();
-	wgmma_n64(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
+	wgmma(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
 	wgmma_commit();
 `},
 	{"missing wgmma.fence", `missing wgmma.fence: other instructions may have used the registers of the wgmma at @a`, `
@@ -206,7 +206,7 @@ var plants = []plant{
 	float d[32] = {};
 	wgmma_fence();
 	for (int k = 0; k < 2; k++) {
-		wgmma_n64(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
+		wgmma(f16{}, d, descriptor128(shared_address(s)), descriptor128(shared_address(s) + 8192), 1); //@a
 		wgmma_commit();
 		wgmma_wait<0>();
 	}
@@ -216,7 +216,7 @@ var plants = []plant{
 	SHARED_DYNAMIC(s);
 	float d[32] = {};
 	wgmma_fence();
-	wgmma_n64(f16{}, d, descriptor128(shared_address(s) + 128), descriptor128(shared_address(s) + 8192), 1); //@a
+	wgmma(f16{}, d, descriptor128(shared_address(s) + 128), descriptor128(shared_address(s) + 8192), 1); //@a
 	wgmma_commit();
 	wgmma_wait<0>();
 `},

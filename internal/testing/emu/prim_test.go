@@ -416,15 +416,18 @@ func TestPrimitiveTensorMapRules(t *testing.T) {
 }
 
 // TestPrimitiveWGMMA: lane l of warp w has columns 8j + 2(l mod 4) and the next, rows 16w + l/4 and 8 below. Letters of
-// the layout are those of BLAS; operands are panels of 64 rows of A or columns of B, K-major or not.
+// the layout are those of BLAS; operands are panels of 64 rows of A or columns of B, K-major or not, or A is in
+// registers.
 func TestPrimitiveWGMMA(t *testing.T) {
 	eachDriver(t, "vectors_hopper.cu", func(t *testing.T, d *Driver, module uintptr, r *rand.Rand) {
 		for _, c := range []struct {
+			left   string
 			n      int
 			half   string
 			layout string
-		}{{64, "f16", "nt"}, {128, "bf16", "nt"}, {256, "f16", "nt"}, {256, "bf16", "nt"}, {64, "bf16", "tn"},
-			{256, "bf16", "nn"}, {256, "f16", "tt"}, {256, "f16", "tn"}} {
+		}{{"", 64, "f16", "nt"}, {"", 128, "bf16", "nt"}, {"", 256, "f16", "nt"}, {"", 256, "bf16", "nt"},
+			{"", 64, "bf16", "tn"}, {"", 256, "bf16", "nn"}, {"", 256, "f16", "tt"}, {"", 256, "f16", "tn"},
+			{"left_", 64, "bf16", "nt"}, {"left_", 64, "f16", "nn"}, {"left_", 128, "bf16", "nn"}} {
 			a, aValues := operand(r, 64, c.half == "bf16")
 			b, bValues := operand(r, c.n, c.half == "bf16")
 			at := func(values []float32, kMajor bool, x, k int) float32 {
@@ -447,8 +450,8 @@ func TestPrimitiveWGMMA(t *testing.T) {
 					}
 				}
 				out := upload(t, d, make([]float32, 64*c.n))
-				launch1(t, d, module, fmt.Sprintf("v_wgmma_%d_%s_%s", c.n, c.half, c.layout), 128, 8192+128*c.n,
-					upload(t, d, a), upload(t, d, b), out, int32(keep))
+				launch1(t, d, module, fmt.Sprintf("v_wgmma_%s%d_%s_%s", c.left, c.n, c.half, c.layout), 128,
+					8192+128*c.n, upload(t, d, a), upload(t, d, b), out, int32(keep))
 				equal(t, fmt.Sprint("wgmma ", c, " keep ", keep), download[float32](t, d, out, 64*c.n), want)
 			}
 		}

@@ -45,6 +45,9 @@ func (g *GPU) Capability() string { return fmt.Sprintf("%d.%d", g.Major, g.Minor
 // LargeShared tells whether a block can have 163 KB of shared memory and more. Of other GPUs it is 99 KB.
 func (g *GPU) LargeShared() bool { return g.Minor == 0 && g.Major <= 10 }
 
+// WGMMA tells whether the GPU has wgmma, which compute capability 9.0 alone has.
+func (g *GPU) WGMMA() bool { return g.Major == 9 && g.Minor == 0 }
+
 // generations are NVIDIA's names, by the compute capability or its major number.
 var generations = map[string]string{"5": "Maxwell", "6": "Pascal", "7": "Volta", "7.5": "Turing", "8": "Ampere",
 	"8.9": "Ada Lovelace", "9": "Hopper", "10": "Blackwell", "11": "Blackwell", "12": "Blackwell"}

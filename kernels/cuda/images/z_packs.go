@@ -9,6 +9,8 @@ var (
 	packAttention []byte
 	//go:embed attention_flash.pack
 	packAttentionFlash []byte
+	//go:embed attention_flash_hopper.pack
+	packAttentionFlashHopper []byte
 	//go:embed conv.pack
 	packConv []byte
 	//go:embed copies.pack
@@ -50,25 +52,26 @@ var (
 )
 
 var packs = map[string][]byte{
-	"attention":       packAttention,
-	"attention_flash": packAttentionFlash,
-	"conv":            packConv,
-	"copies":          packCopies,
-	"copy":            packCopy,
-	"cross_entropy":   packCrossEntropy,
-	"ctc":             packCtc,
-	"fft":             packFft,
-	"index":           packIndex,
-	"matmul_f32":      packMatmulF32,
-	"matmul_half":     packMatmulHalf,
-	"matmul_hopper":   packMatmulHopper,
-	"norm":            packNorm,
-	"pointwise":       packPointwise,
-	"probe":           packProbe,
-	"reduce":          packReduce,
-	"reduce_row":      packReduceRow,
-	"scan":            packScan,
-	"softmax":         packSoftmax,
-	"sort":            packSort,
-	"window":          packWindow,
+	"attention":              packAttention,
+	"attention_flash":        packAttentionFlash,
+	"attention_flash_hopper": packAttentionFlashHopper,
+	"conv":                   packConv,
+	"copies":                 packCopies,
+	"copy":                   packCopy,
+	"cross_entropy":          packCrossEntropy,
+	"ctc":                    packCtc,
+	"fft":                    packFft,
+	"index":                  packIndex,
+	"matmul_f32":             packMatmulF32,
+	"matmul_half":            packMatmulHalf,
+	"matmul_hopper":          packMatmulHopper,
+	"norm":                   packNorm,
+	"pointwise":              packPointwise,
+	"probe":                  packProbe,
+	"reduce":                 packReduce,
+	"reduce_row":             packReduceRow,
+	"scan":                   packScan,
+	"softmax":                packSoftmax,
+	"sort":                   packSort,
+	"window":                 packWindow,
 }

@@ -223,7 +223,7 @@ DEV void multiply(const Product<T>& all, const Batch& batch, const Parts& parts,
       wgmma_fence();
 #pragma unroll
       for (int i = 0; i < kSteps; i += 16)
-        wgmma_n256<A_K_MAJOR, B_K_MAJOR>(T{}, results.sum, slice<A_K_MAJOR>(a, i), slice<B_K_MAJOR>(b, i),
+        wgmma<A_K_MAJOR, B_K_MAJOR>(T{}, results.sum, slice<A_K_MAJOR>(a, i), slice<B_K_MAJOR>(b, i),
                                          step > 0 || i > 0);
       wgmma_commit();
       wgmma_wait<1>();  // for the step before

@@ -30,12 +30,12 @@
 //	matmul_hopper.cu                    the same by wgmma
 //	conv.cu                             what convolutions add to products
 //	fft.cu, ctc.cu                      Fourier transforms; connectionist temporal classification; both in double
-//	attention*.cuh, attention*.cu       attention: of any type, and flash attention on tensor cores
+//	attention*.cuh, attention*.cu       attention: of any type, and flash attention on tensor cores, by wgmma too
 //	probe.cu                            what units of a GPU do by themselves, for "weft probe"
 //
 // [Files] has them all, for compilers at run time. The same files compile for a GPU and, by g++, for the emulator in
 // internal/testing/emu. FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are
-// those of kernels/cpu to the bit, except for attention_flash.cu, matmul_half.cu and matmul_hopper.cu, which take half
+// those of kernels/cpu to the bit, except for attention_flash*.cu, matmul_half.cu and matmul_hopper.cu, which take half
 // precision alone, and for fft.cu and ctc.cu.
 package src
 

@@ -3,7 +3,7 @@
 #ifdef ON_DEVICE
 #define FOUR(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n64(f16, float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
+DEV void wgmma(f16, float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %34, 0; "
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
@@ -13,8 +13,19 @@ DEV void wgmma_n64(f16, float (&d)[32], uint64_t a, uint64_t b, int accumulate) 
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
       : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool B_K_MAJOR = true>
+DEV void wgmma(f16, float (&d)[32], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %37, 0; "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+      "{%32,%33,%34,%35}, %36, p, 1, 1, %38; }"
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(!B_K_MAJOR));
+}
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n64(bf16, float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
+DEV void wgmma(bf16, float (&d)[32], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %34, 0; "
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
@@ -24,8 +35,19 @@ DEV void wgmma_n64(bf16, float (&d)[32], uint64_t a, uint64_t b, int accumulate)
       : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
       : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool B_K_MAJOR = true>
+DEV void wgmma(bf16, float (&d)[32], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %37, 0; "
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+      "{%32,%33,%34,%35}, %36, p, 1, 1, %38; }"
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(!B_K_MAJOR));
+}
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n128(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
+DEV void wgmma(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
@@ -38,8 +60,22 @@ DEV void wgmma_n128(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate)
         FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
       : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool B_K_MAJOR = true>
+DEV void wgmma(f16, float (&d)[64], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %69, 0; "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+      "{%64,%65,%66,%67}, %68, p, 1, 1, %70; }"
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
+        FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(!B_K_MAJOR));
+}
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
+DEV void wgmma(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %66, 0; "
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
@@ -52,8 +88,22 @@ DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate
         FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
       : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
+template <bool B_K_MAJOR = true>
+DEV void wgmma(bf16, float (&d)[64], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %69, 0; "
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
+      "{%64,%65,%66,%67}, %68, p, 1, 1, %70; }"
+      : FOUR(0), FOUR(4), FOUR(8), FOUR(12), FOUR(16), FOUR(20), FOUR(24), FOUR(28),
+        FOUR(32), FOUR(36), FOUR(40), FOUR(44), FOUR(48), FOUR(52), FOUR(56), FOUR(60)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "n"(!B_K_MAJOR));
+}
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
+DEV void wgmma(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %130, 0; "
       "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
@@ -73,7 +123,7 @@ DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate
       : "l"(a), "l"(b), "r"(accumulate), "n"(!A_K_MAJOR), "n"(!B_K_MAJOR));
 }
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
+DEV void wgmma(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulate) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %130, 0; "
       "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
@@ -95,27 +145,43 @@ DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulat
 #undef FOUR
 #else
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n64(f16, float (&d)[32], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
+DEV void wgmma(f16, float (&d)[32], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
   emu::wgmma_m64k16(d, 64, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, false, at);
 }
+template <bool B_K_MAJOR = true>
+DEV void wgmma(f16, float (&d)[32], const uint32_t (&a)[4], uint64_t b, int accumulate, EMU_AT) {
+  emu::wgmma_m64k16(d, 64, {0, true, a}, {b, B_K_MAJOR}, accumulate, false, at);
+}
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n64(bf16, float (&d)[32], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
+DEV void wgmma(bf16, float (&d)[32], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
   emu::wgmma_m64k16(d, 64, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, true, at);
 }
+template <bool B_K_MAJOR = true>
+DEV void wgmma(bf16, float (&d)[32], const uint32_t (&a)[4], uint64_t b, int accumulate, EMU_AT) {
+  emu::wgmma_m64k16(d, 64, {0, true, a}, {b, B_K_MAJOR}, accumulate, true, at);
+}
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n128(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
+DEV void wgmma(f16, float (&d)[64], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
   emu::wgmma_m64k16(d, 128, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, false, at);
 }
-template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n128(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
-  emu::wgmma_m64k16(d, 128, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, true, at);
+template <bool B_K_MAJOR = true>
+DEV void wgmma(f16, float (&d)[64], const uint32_t (&a)[4], uint64_t b, int accumulate, EMU_AT) {
+  emu::wgmma_m64k16(d, 128, {0, true, a}, {b, B_K_MAJOR}, accumulate, false, at);
 }
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n256(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
+DEV void wgmma(bf16, float (&d)[64], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
+  emu::wgmma_m64k16(d, 128, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, true, at);
+}
+template <bool B_K_MAJOR = true>
+DEV void wgmma(bf16, float (&d)[64], const uint32_t (&a)[4], uint64_t b, int accumulate, EMU_AT) {
+  emu::wgmma_m64k16(d, 128, {0, true, a}, {b, B_K_MAJOR}, accumulate, true, at);
+}
+template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
+DEV void wgmma(f16, float (&d)[128], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
   emu::wgmma_m64k16(d, 256, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, false, at);
 }
 template <bool A_K_MAJOR = true, bool B_K_MAJOR = true>
-DEV void wgmma_n256(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
+DEV void wgmma(bf16, float (&d)[128], uint64_t a, uint64_t b, int accumulate, EMU_AT) {
   emu::wgmma_m64k16(d, 256, {a, A_K_MAJOR}, {b, B_K_MAJOR}, accumulate, true, at);
 }
 #endif

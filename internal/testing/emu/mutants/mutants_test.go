@@ -45,6 +45,8 @@ var families = []family{
 	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention|MaskedAttention"}}},
 	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention|MaskedAttention"}}},
 	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
+	{"attention_flash.cuh", "attention_flash.cu attention_flash_hopper.cu", false, [][2]string{{launches, "Flash"}}},
+	{"attention_flash_hopper.cu", "attention_flash_hopper.cu", false, [][2]string{{launches, "Flash"}}},
 	{"conv.cu", "conv.cu", true, [][2]string{{operations, "Conv"}}},
 	{"copies.cu", "copies.cu", true, [][2]string{{launches, "CopiesTogether"}}},
 	{"copy.cu", "copy.cu", true,

@@ -92,9 +92,10 @@ void ldmatrix(uint32_t* registers, int count, uint32_t stride, bool transposed, 
 void stmatrix(uint32_t address, const uint32_t* registers, int count, EMU_AT);
 void mma_m16n8k16(float* d, const uint32_t* a, uint32_t b0, uint32_t b1, bool bfloat, EMU_AT);
 void mma_done(EMU_AT);
-struct GroupOperand {  // of wgmma
+struct GroupOperand {  // of wgmma: in shared memory, or A in a lane's registers
   uint64_t descriptor;
   bool k_major;
+  const uint32_t* registers = nullptr;
 };
 void wgmma_m64k16(float* d, int n, GroupOperand a, GroupOperand b, bool accumulate, bool bfloat, EMU_AT);
 void wgmma_fence(EMU_AT);

@@ -200,6 +200,7 @@ struct Accumulator {  // of wgmma: 16 rows of a warp, whose registers must not b
 struct GroupProduct {  // a wgmma
   Accumulator* accumulator;
   GroupOperand a, b;
+  float left[16][16];  // A, if it was in registers
   bool accumulate, bfloat, done;
   u64 group;
   Site at;

@@ -1,5 +1,5 @@
-// wgmma m64nNk16 with FP32 accumulation and both operands in shared memory. Each warp of the group computes its own 16
-// rows. The accumulators' registers hold NaN from the first product to the wait.
+// wgmma m64nNk16 with FP32 accumulation, B in shared memory and A there or in registers. Each warp of the group has
+// 16 rows. The accumulators' registers hold NaN from the first product to the wait.
 #include "checker.h"
 #include <algorithm>
 #include <cmath>
@@ -43,7 +43,7 @@ u32 address(const Descriptor& x, bool k_major, int r, int k) {
 void execute(int warp_number, GroupProduct& o) {
   if (o.done) return;
   o.done = true;
-  const Descriptor a = decode(o.a, o.at), b = decode(o.b, o.at);
+  const Descriptor b = decode(o.b, o.at);
   const int n = o.accumulator->n, first_row = warp_number % 4 * 16;
   const int agent = checked ? products_of(warp_number) : 0;
   if (checked) o.clock[agent] = advance(agent);
@@ -66,15 +66,15 @@ void execute(int warp_number, GroupProduct& o) {
         for (int i = 0; i < 8; i++) k_major ? put(r, k + i, e[i]) : put(r + i, k, e[i]);
       }
   };
-  float left[16][16];
-  slice(a, o.a.k_major, first_row, 16, [&](int r, int k, float e) { left[r][k] = e; });
+  if (!o.a.registers)
+    slice(decode(o.a, o.at), o.a.k_major, first_row, 16, [&](int r, int k, float e) { o.left[r][k] = e; });
   std::vector<float> right(16 * n);  // [k n]
   slice(b, o.b.k_major, 0, n, [&](int j, int k, float e) { right[k * n + j] = e; });
   float* c = o.accumulator->values.data();
   if (!o.accumulate) std::fill(c, c + 16 * n, 0.f);
   for (int r = 0; r < 16; r++)
     for (int k = 0; k < 16; k++)
-      for (int j = 0; j < n; j++) c[r * n + j] = __builtin_fmaf(left[r][k], right[k * n + j], c[r * n + j]);
+      for (int j = 0; j < n; j++) c[r * n + j] = __builtin_fmaf(o.left[r][k], right[k * n + j], c[r * n + j]);
 }
 
 // element is where element e of the group of 8 columns j lies for lane l, in the rows of its warp.
@@ -91,8 +91,19 @@ template <class F> void each_register(Accumulator& a, F f) {
 struct Operand {
   float* d;
   u64 a, b;
+  const u32* registers;
   bool accumulate;
 };
+
+// collect takes A from the registers of all lanes, which have it as those of mma m16n8k16 do.
+void collect(float (&left)[16][16], void** arguments, bool bfloat) {
+  for (int g = 0; g < 8; g++)
+    for (int i = 0; i < 4; i++) {
+      u32 words[4];
+      for (int t = 0; t < 4; t++) words[t] = static_cast<Operand*>(arguments[4 * g + t])->registers[i];
+      eight(words, &left[g + i % 2 * 8][i / 2 * 8], bfloat);
+    }
+}
 
 Accumulator* accumulator_of(Warp& w, void** arguments, int n, Site at) {
   float* first = static_cast<Operand*>(arguments[0])->d;
@@ -114,7 +125,7 @@ Accumulator* accumulator_of(Warp& w, void** arguments, int n, Site at) {
 }  // namespace
 
 void wgmma_m64k16(float* d, int n, GroupOperand a, GroupOperand b, bool accumulate, bool bfloat, Site at) {
-  Operand mine{d, a.descriptor, b.descriptor, accumulate};
+  Operand mine{d, a.descriptor, b.descriptor, a.registers, accumulate};
   whole_warp("wgmma.mma_async", &mine, at, [&](void** arguments) {
     Warp& w = warp();
     const int number = block->current->warp;
@@ -125,7 +136,8 @@ void wgmma_m64k16(float* d, int n, GroupOperand a, GroupOperand b, bool accumula
     }
     Accumulator* target = accumulator_of(w, arguments, n, at);
     target->pending++;
-    w.products.push_back({target, a, b, accumulate, bfloat, false, w.group, at, {}});
+    w.products.push_back({target, a, b, {}, accumulate, bfloat, false, w.group, at, {}});
+    if (a.registers) collect(w.products.back().left, arguments, bfloat);
     if (checked)
       for (int l = 0; l < 32; l++) {
         join(w.products.back().clock, lane(l).clock);

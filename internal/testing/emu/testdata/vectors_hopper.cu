@@ -63,7 +63,7 @@ DEV uint64_t slice(bool k_major, uint32_t panel, int k) {
     wgmma_pin(d);                                                                                                \
     wgmma_fence();                                                                                               \
     for (int k = 0; k < 4; k++)                                                                                  \
-      wgmma_n##N<A_K_MAJOR, B_K_MAJOR>(half{}, d, slice(A_K_MAJOR, s, k), slice(B_K_MAJOR, s + 8192, k),         \
+      wgmma<A_K_MAJOR, B_K_MAJOR>(half{}, d, slice(A_K_MAJOR, s, k), slice(B_K_MAJOR, s + 8192, k),         \
                                        k > 0 || keep);                                                           \
     wgmma_commit();                                                                                              \
     wgmma_wait<0>();                                                                                             \
@@ -71,6 +71,34 @@ DEV uint64_t slice(bool k_major, uint32_t panel, int k) {
     for (int i = 0; i < N / 2; i++) out[t * (N / 2) + i] = d[i];                                                 \
   }                                                                                                              \
   EXPORT(v_wgmma_##N##_##half##_##layout);
+// The same with A in registers, 16 rows in each warp.
+#define WGMMA_LEFT(N, half, layout, B_K_MAJOR)                                                                        \
+  KERNEL(v_wgmma_left_##N##_##half##_##layout, 128, 1)(const uint32_t* a, const uint32_t* b, float* out, int keep) {  \
+    SHARED_DYNAMIC(smem);                                                                                             \
+    const int t = threadIdx.x;                                                                                        \
+    for (int i = t; i < N * 32; i += 128) *(uint32_t*)(smem + swizzle128(4 * i)) = b[i];                              \
+    fence_proxy_async();                                                                                              \
+    __syncthreads();                                                                                                  \
+    const uint32_t s = uniform(shared_address(smem));                                                                 \
+    uint32_t left[4][4];                                                                                              \
+    for (int k = 0; k < 4; k++)                                                                                       \
+      for (int i = 0; i < 4; i++)                                                                                     \
+        left[k][i] = a[(t / 32 * 16 + t % 32 / 4 + i % 2 * 8) * 32 + 8 * k + i / 2 * 4 + t % 4];                      \
+    float d[N / 2];                                                                                                   \
+    for (int i = 0; i < N / 2; i++) d[i] = 1;                                                                         \
+    wgmma_pin(d);                                                                                                     \
+    wgmma_fence();                                                                                                    \
+    for (int k = 0; k < 4; k++)                                                                                       \
+      wgmma<B_K_MAJOR>(half{}, d, left[k], slice(B_K_MAJOR, s, k), k > 0 || keep);                               \
+    wgmma_commit();                                                                                                   \
+    wgmma_wait<0>();                                                                                                  \
+    wgmma_pin(d);                                                                                                     \
+    for (int i = 0; i < N / 2; i++) out[t * (N / 2) + i] = d[i];                                                      \
+  }                                                                                                                   \
+  EXPORT(v_wgmma_left_##N##_##half##_##layout);
+WGMMA_LEFT(64, bf16, nt, true)
+WGMMA_LEFT(64, f16, nn, false)
+WGMMA_LEFT(128, bf16, nn, false)
 WGMMA(64, f16, nt, true, true)
 WGMMA(128, bf16, nt, true, true)
 WGMMA(256, f16, nt, true, true)
