@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
@@ -278,9 +279,18 @@ func convWeight[T floating](l *kernels.Launch) {
 func (x *channelsLast[T]) run(w, y, product []T) bool {
 	columns := x.in * kernels.Count(x.k[:])
 	var negative atomic.Bool
+	sums, done := product, func() {}
+	if x.pixels > 0 {
+		sums, done = lend[T](columns, x.pixels)
+	}
+	defer done()
 	for g := range x.groups {
 		for from := 0; from < x.images*len(x.at); {
-			from = x.addTerms(product, y, g, from)
+			from = x.addTerms(sums, y, g, from)
+		}
+		if x.pixels > 0 {
+			from := matmul.MatrixOf[T]{Data: sums, RowStride: x.pixels, ColStride: 1}
+			matmul.Transpose(product, columns, from, columns, x.out)
 		}
 		par.For(x.out, 1+rowGrain/columns, func(lo, hi int) {
 			for o := lo; o < hi; o++ {

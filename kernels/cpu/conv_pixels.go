@@ -4,6 +4,7 @@ import (
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // Convolutions of many images with many channels: of each image the result is computed with its channels last, pixel by
@@ -95,4 +96,63 @@ func pixelByPixel(u *unfolding[float32], parts []part[float32]) {
 			}
 		}
 	})
+}
+
+// pixelsPay reports whether the gradient of the weight is computed so, its columns taking the place of pixels: vectors
+// are of channels of y, where the neighbours among the columns would fill none.
+func (x *channelsLast[T]) pixelsPay() bool {
+	lanes, run := matmul.PixelLanes(), x.k[2]*x.in
+	if _, ok := any(x.src).([]float32); !ok || lanes == 0 || run%lanes == 0 || x.dilation[2] != 1 {
+		return false
+	}
+	const vector, pack, least = 16, 12, 6
+	columns, rows := kernels.Count(x.k[:])*x.in, x.k[0]*x.k[1]
+	pieces := (run + matmul.MostPixels() - 1) / matmul.MostPixels()
+	strips := (x.out + lanes - 1) / lanes
+	return rows*strips*max(2*run, least*pieces)*vector < (columns+vector-1)/vector*vector*x.out+pack*columns
+}
+
+// addPixels does what multiply does, in a product whose rows are the columns, of so many elements each. Some chunks are
+// computed at a time, each by one thread, and added in order.
+func (x *channelsLast[T]) addPixels(p *weightPart, product []float32, padded int, a matmul.Matrix,
+	b *matmul.UnfoldedOf[float32], add bool) {
+	n, rows, row := p.size[2]*x.in, p.size[0]*p.size[1], x.length[2]*x.in
+	product = product[p.column*x.in*padded:][:rows*n*padded]
+	if len(b.Rows) == 0 && !add {
+		clear(product)
+	}
+	most := 4 * par.Workers()
+	sums, done := lend[float32](most, len(product))
+	defer done()
+	for k := 0; k < len(b.Rows); {
+		ends := []int{k}
+		for len(ends) <= most && ends[len(ends)-1] < len(b.Rows) {
+			ends = append(ends, b.ChunkEnd(ends[len(ends)-1]))
+		}
+		par.For(len(ends)-1, 1, func(lo, hi int) {
+			memory, done := lend[float32](matmul.Chunk, padded)
+			defer done()
+			for i := lo; i < hi; i++ {
+				from, to, a, columns := ends[i], ends[i+1], a, []int(nil)
+				if b.LeftColumns != nil {
+					columns = b.LeftColumns[from:to]
+				} else {
+					a.Data = a.Data[from*a.ColStride:]
+				}
+				w := matmul.NewPixels(a, x.out, columns, b.Rows[from:to], nil, memory)
+				for d := range p.size[0] {
+					w.Multiply(sums[i*len(product)+d*p.size[1]*n*padded:], n*padded, padded,
+						b.Data[d*x.dilation[0]*x.length[1]*row:], x.dilation[1]*row, 1, p.size[1], n)
+				}
+			}
+		})
+		for i := range len(ends) - 1 {
+			if from := sums[i*len(product):][:len(product)]; add || k > 0 || i > 0 {
+				vec.Axpy(product, from, product, 1)
+			} else {
+				copy(product, from)
+			}
+		}
+		k = ends[len(ends)-1]
+	}
 }

@@ -142,19 +142,19 @@ func (c *convCase) wantWeight(x, y []float64) (want []float64) {
 	}
 }
 
-// runConvJobs is runJobs, also with terms of padding left out wherever there is some.
+// runConvJobs is runJobs, also with terms of padding left out wherever there is some, and few images copied at a time.
 func runConvJobs(t *testing.T, jobs []job) {
 	t.Helper()
 	runJobs(t, jobs)
-	defer func(old float64) { worthSplitting = old }(worthSplitting)
-	worthSplitting = 1e6
+	defer func(split float64, limit int) { worthSplitting, copyLimit = split, limit }(worthSplitting, copyLimit)
+	worthSplitting, copyLimit = 1e6, 1
 	runJobs(t, jobs)
 }
 
 // The results of all tiers and numbers of threads are those of the definitions, to the bit.
 func TestConvCanonical(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	one, two, none := []int{1, 1}, []int{2, 2}, []int{0, 0}
+	one, two, none, one3 := []int{1, 1}, []int{2, 2}, []int{0, 0}, []int{1, 1, 1}
 	cases := []convCase{
 		{[]int{2, 3, 9, 8}, []int{5, 3, 3, 3}, one, one, one, one, 1},                   // merged images
 		{[]int{2, 2, 24, 25}, []int{3, 2, 3, 2}, one, one, one, one, 1},                 // directly into the result
@@ -186,7 +186,10 @@ func TestConvCanonical(t *testing.T) {
 		{[]int{7, 8, 4, 5}, []int{64, 4, 2, 2}, one, none, one, []int{1, 2}, 2},
 		{[]int{14, 4, 2, 3, 4}, []int{32, 4, 2, 1, 2}, []int{2, 2, 1}, []int{1, 0, 1}, make([]int, 3), []int{1, 1, 1},
 			1},
-		{[]int{14, 12, 2, 7}, []int{64, 12, 1, 1}, one, none, none, one, 1}, // in place
+		{[]int{14, 12, 2, 7}, []int{64, 12, 1, 1}, one, none, none, one, 1},                // in place
+		{[]int{30, 1, 8, 9}, []int{33, 1, 3, 3}, one, one, one, one, 1},                    // the weight's, many chunks
+		{[]int{14, 2, 9, 11}, []int{64, 1, 2, 5}, []int{2, 1}, one, one, []int{2, 1}, 2},   // and groups
+		{[]int{3, 1, 3, 9, 9}, []int{32, 1, 2, 3, 2}, one3, []int{1, 1, 0}, one3, one3, 1}, // and planes
 	}
 	var jobs []job
 	for i := range cases {

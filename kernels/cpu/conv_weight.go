@@ -16,6 +16,7 @@ type channelsLast[T floating] struct {
 	at     []int // where, in channels, the window of each element of y begins
 	parts  []weightPart
 	split  bool // terms that are known to be zero are left out
+	pixels int  // elements of a row of the product, if these are its columns; see [channelsLast.addPixels]
 }
 
 // A weightPart is elements of the window, neighbours along each axis, that see the same elements of y within x.
@@ -71,6 +72,10 @@ func (x *channelsLast[T]) setParts(split bool) bool {
 
 func newChannelsLast[T floating](c *convolution, src []T) *channelsLast[T] {
 	x := &channelsLast[T]{convolution: c, src: src}
+	if x.pixelsPay() {
+		lanes := matmul.PixelLanes()
+		x.pixels = (c.out + lanes - 1) / lanes * lanes
+	}
 	for d := range x.axes {
 		x.length[d] = (c.y[d]-1)*c.stride[d] + (c.k[d]-1)*c.dilation[d] + 1
 		x.axes[d] = sampling{n: c.x[d], step: 1, length: x.length[d]}
@@ -103,10 +108,10 @@ func (x *channelsLast[T]) copyImage(dst []T, pitch, image, first, channels int) 
 	}
 }
 
-const (
-	copyLimit = 1 << 18 // elements that are copied at a time, or of one image
-	leastCopy = 2 * matmul.Chunk
-)
+// copyLimit is how many elements are copied at a time, or of as many images as have leastCopy terms. Tests lower it.
+var copyLimit = 1 << 18
+
+const leastCopy = 2 * matmul.Chunk
 
 // addTerms adds the terms from the given one on to product [out, (t, c)] of group g, those of some images, and returns
 // the first that is left.
@@ -169,6 +174,11 @@ func (x *channelsLast[T]) multiply(p *weightPart, product, y, data []T, from, co
 	a := matmul.MatrixOf[T]{Data: y, RowStride: positions, ColStride: 1}
 	if positions == 1 { // the channels are neighbours, not the terms
 		a.ColStride, b.LeftColumns = x.groups*x.out, nil
+	}
+	if x.pixels > 0 {
+		of, a := any(b).(matmul.UnfoldedOf[float32]), any(a).(matmul.Matrix)
+		x.addPixels(p, any(product).([]float32), x.pixels, a, &of, add)
+		return
 	}
 	matmul.Unfold(x.out, a, b, product[p.column*x.in:], x.in*kernels.Count(x.k[:]), add, nil)
 }

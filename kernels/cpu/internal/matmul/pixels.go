@@ -27,8 +27,8 @@ func PixelLanes() int {
 func MostPixels() int { return len(current().pixels) - 1 }
 
 // NewPixels prepares the product for a weight [m k], which it packs into memory of k elements for each of the rounded
-// number of channels. The weight's columns may be anywhere: those in the list, if there is one. Each term has its
-// offset from where a pixel begins. Chunks end at ends, if these have not 256 terms each.
+// number of channels. The list has the offsets of its columns, if these are not ColStride apart; terms are those of
+// what they meet, from where a pixel begins. Chunks end at ends, if these have not 256 terms each.
 func NewPixels(weight Matrix, m int, columns, terms, ends []int, memory []float32) *Pixels {
 	width := current().width()
 	p := &Pixels{terms: terms, ends: ends, strips: divideUp(m, width), weights: memory}
@@ -39,19 +39,21 @@ func NewPixels(weight Matrix, m int, columns, terms, ends []int, memory []float3
 	if need := p.strips * width * len(terms); len(memory) < need || slices.Min(terms) < 0 {
 		panic(fmt.Sprintf("matmul: memory of %d weights, not %d, terms %v", len(memory), need, terms))
 	}
+	columnOf := func(k int) int {
+		if columns == nil {
+			return k * weight.ColStride
+		}
+		return columns[k]
+	}
 	for k0, k1 := 0, 0; k0 < len(terms); k0 = k1 {
 		k1 = p.chunkEnd(k0)
-		for j := 0; j < m; j += width {
-			to, from, n := memory[p.strips*width*k0+j*(k1-k0):], weight.from(j), min(width, m-j)
-			if columns == nil {
-				from.Data = from.Data[k0*weight.ColStride:]
-				Transpose(to, width, from, n, k1-k0)
-				continue
+		for k, run := k0, 0; k < k1; k += run {
+			for run = 1; k+run < k1 && columnOf(k+run) == columnOf(k)+run*weight.ColStride; run++ {
 			}
-			for k, column := range columns[k0:k1] {
-				for x := range n {
-					to[k*width+x] = from.Data[x*weight.RowStride+column*weight.ColStride]
-				}
+			for j := 0; j < m; j += width {
+				from := weight.from(j)
+				from.Data = from.Data[columnOf(k):]
+				Transpose(memory[p.strips*width*k0+j*(k1-k0)+(k-k0)*width:], width, from, min(width, m-j), run)
 			}
 		}
 	}
@@ -60,7 +62,7 @@ func NewPixels(weight Matrix, m int, columns, terms, ends []int, memory []float3
 
 // chunkEnd is the end of the chunk that begins with term k.
 func (p *Pixels) chunkEnd(k int) int {
-	return (&UnfoldedOf[float32]{Rows: p.terms, Chunks: p.ends}).chunkEnd(k)
+	return (&UnfoldedOf[float32]{Rows: p.terms, Chunks: p.ends}).ChunkEnd(k)
 }
 
 // Multiply computes rows of n pixels. In data rows are row and pixels step elements apart, in dst dstRow and dstStep.

@@ -110,7 +110,7 @@ func (p *product) run(workers int) {
 // chunkEnd is the end of the chunk that begins with term k.
 func (p *product) chunkEnd(k int) int {
 	if p.unfolded != nil {
-		return p.unfolded.chunkEnd(k)
+		return p.unfolded.ChunkEnd(k)
 	}
 	return min(k+Chunk, p.k)
 }

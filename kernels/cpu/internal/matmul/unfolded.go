@@ -60,8 +60,8 @@ func (b *UnfoldedOf[T]) rowStride(k0, k1 int) (stride int, even bool) {
 	return stride, true
 }
 
-// chunkEnd is the end of the chunk that begins with term k.
-func (b *UnfoldedOf[T]) chunkEnd(k int) int {
+// ChunkEnd is the end of the chunk that begins with term k.
+func (b *UnfoldedOf[T]) ChunkEnd(k int) int {
 	if b.Chunks == nil {
 		return min(k+Chunk, len(b.Rows))
 	}
@@ -230,7 +230,7 @@ func (b *UnfoldedOf[T]) portable(m, k, n int, a MatrixOf[T], c []T, ldc int, add
 				}
 			}
 			for k0, k1 := 0, 0; k0 < k; k0 = k1 {
-				k1 = b.chunkEnd(k0)
+				k1 = b.ChunkEnd(k0)
 				b.pack(packed, strip, k0, k1-k0, j0, j1)
 				for i := range m {
 					from := b.chunkOfA(row, &a, i, k0, k1)
@@ -322,6 +322,10 @@ func Correlate(c, g, x []float32, rows []int, taps, step, columns int) {
 
 // Transpose sets dst[p*stride+r] to element (r, p) of src for r < rows and p < columns.
 func Transpose[T float32 | float64](dst []T, stride int, src MatrixOf[T], rows, columns int) {
+	if rows == 1 && stride == 1 {
+		CopyPlane(dst, 0, src.Data, 0, 1, columns, src.ColStride)
+		return
+	}
 	if tier := current(); tier != nil {
 		if src, ok := any(src).(Matrix); ok {
 			tier.packTranspose(any(dst).([]float32), stride, src, rows, columns)
