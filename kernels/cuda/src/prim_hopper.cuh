@@ -99,7 +99,7 @@ template <int N> DEV void wgmma_pin(float (&)[N]) {}
 
 #endif
 
-#include "z_wgmma.cuh"
+#include "prim_wgmma.cuh"
 
 // ---- 128-byte swizzle --------------------------------------------------------------------------------
 
