@@ -311,6 +311,7 @@ func (x *contiguousCopy) copyBlocks(lo, hi int) {
 func Copies(l *kernels.Launch) {
 	for i, x := range l.In {
 		y, n := l.Out[i], l.In[i].Len()
+		y.Shape, y.Strides = []int{y.Len()}, []int{1}
 		rest := sliced(y, 0, n, 1, y.Len()-n)
 		fillStrided(rest, scalar(0, y.DType))
 		y = sliced(y, 0, 0, 1, n)
