@@ -199,6 +199,7 @@ func (s *Scope) overwrite(c *ctx) bool {
 
 // run makes the op call of an operation whose outputs have memory.
 func (s *Scope) run(c *ctx) {
+	s.sumFirst(c)
 	if c.Op.draws > 0 && !s.launch.Prepared { // else drawn before
 		c.random = s.draw(c.Op.draws, c.Out[0].Len())
 	}

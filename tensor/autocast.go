@@ -108,7 +108,7 @@ func (s *Scope) castTogether(p *param, dt DType) {
 		a.mu.Lock()
 		known := a.lowered[dt]
 		a.mu.Unlock()
-		b := &batch{}
+		b := &batch{op: &copies}
 		defer b.drop()
 		s.together = b
 		defer func() { s.together = nil }()

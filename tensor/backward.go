@@ -35,6 +35,7 @@ func (o pass) backward(y *Tensor) {
 		}
 	})
 	p.scope.waiting.run(p.scope)
+	p.scope.sums.run(p.scope)
 }
 
 // of is the gradient of y with respect to each of xs, nil where there is none and o.Unused permits that.
@@ -235,6 +236,9 @@ func (p *backward) step(n *node, found func(x, g *Tensor)) {
 	for _, h := range n.hooks {
 		y := n.Out[h.out]
 		if g := ofNode(p.grads, n)[h.out]; g != nil {
+			if g.blk.late {
+				p.scope.sums.run(p.scope)
+			}
 			if r := h.f(g); r != nil && r != g {
 				p.put(y, p.take(r, y, g.dtype))
 			}

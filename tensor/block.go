@@ -20,6 +20,7 @@ type block struct {
 	refs   int32
 	shared bool
 	grads  bool          // gradients of an arena, which are written in place and live until the next ones
+	late   bool          // a sum that waits, see sumLater
 	slot   bool          // of a ring of slots, see slots
 	op     string        // the operation that made it; once it is gone, with the line, if that is known
 	closed string        // what ended its lifetime for users, such as a region; "" while it lives
@@ -120,13 +121,19 @@ func hostBlock(buf kernels.Buffer, op string) *block {
 // deviceBlock takes n bytes from the device's pool for what the category says.
 func (d *Device) deviceBlock(op string, n int, use kernels.MemoryCategory) *block {
 	b := &block{}
-	d.fillBlock(b, op, n, &pool.Owner{Use: use, Op: op, Site: caller.Site()})
+	d.fillBlock(nil, b, op, n, &pool.Owner{Use: use, Op: op, Site: caller.Site()})
 	return b
 }
 
-// fillBlock makes b, which is zero, a block of n bytes from the device's pool.
-func (d *Device) fillBlock(b *block, op string, n int, owner *pool.Owner) {
+// fillBlock makes b, which is zero, a block of n bytes from the device's pool. If there are not so many, nothing waits
+// in s any longer.
+func (d *Device) fillBlock(s *Scope, b *block, op string, n int, owner *pool.Owner) {
 	mem, err := d.shared.pool.Alloc(n, *owner)
+	if err != nil && s != nil && len(s.waiting.to)+len(s.sums.to) > 0 {
+		s.waiting.run(s)
+		s.sums.run(s)
+		mem, err = d.shared.pool.Alloc(n, *owner)
+	}
 	if err != nil {
 		refused(op, err)
 	}
@@ -140,7 +147,7 @@ func (s *Scope) give(op string, y *Tensor, use kernels.MemoryCategory) {
 	if n >= siteBytes || s.dev.shared.pool.Poisoned() {
 		o.Site = caller.Site()
 	}
-	s.dev.fillBlock(y.blk, op, n, &o)
+	s.dev.fillBlock(s, y.blk, op, n, &o)
 }
 
 // checkGuard fails if the operation wrote past the end of its result. It reads the guard bytes, and so waits, only if

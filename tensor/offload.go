@@ -115,7 +115,7 @@ func (o *offload) fetch() {
 			continue
 		}
 		n := x.mem.Size()
-		o.scope.home.fillBlock(x.blk, x.op, n, &pool.Owner{Use: kernels.Activations, Op: x.op})
+		o.scope.home.fillBlock(o.scope, x.blk, x.op, n, &pool.Owner{Use: kernels.Activations, Op: x.op})
 		x.here, o.coming = true, true
 		backend.Wait(kernels.Ahead, backend.Record(0))
 		copied("offload", backend.Copy(kernels.Ahead, x.blk.buf, 0, x.mem.Buf, 0, n))

@@ -94,7 +94,7 @@ func linearVJP(c *ctx, g *Tensor) []*Tensor {
 		grads[1] = g.asMatrix().T().MatMul(c.In[0].asMatrix())
 	}
 	if len(c.In) > 2 && c.needs(2) {
-		grads[2] = g.SumTo(c.shape(2)...)
+		grads[2] = c.sumLater(2, g)
 	}
 	return grads
 }

@@ -98,7 +98,8 @@ func (t *Tensor) checkRow(op, name string, p *Tensor) {
 }
 
 // normGradShape is the shape rule of the gradients of norms: results for x, which is the second operand, and the
-// parameters, without elements where Ints[1:] says that the gradient is not wanted.
+// parameters, without elements where Ints[1:] says that the gradient is not wanted. Where it is 2, a parameter has the
+// sums of blocks of 64 rows, whose sums are the gradient.
 func normGradShape(c *ctx) {
 	x := c.In[1]
 	for i, wanted := range c.Ints[1:] {
@@ -109,14 +110,21 @@ func normGradShape(c *ctx) {
 		case i > 0:
 			shape = shape[x.Rank()-c.Ints[0]:]
 		}
+		if wanted == 2 {
+			shape = append([]int{normBlocks(x.Len() / max(1, kernels.Count(shape)))}, shape...)
+		}
 		c.result(x.dtype, shape...)
 	}
 }
+
+// normBlocks is the blocks of so many rows: those of the canonical order of columns.
+func normBlocks(rows int) int { return (rows + 63) / 64 }
 
 // normed is one application of a norm to x.
 type normed struct {
 	c          *ctx
 	x          *Tensor
+	first      int       // operand of c that is a parameter
 	parameters []*Tensor // weight and bias, as far as given
 	statistics []*Tensor // mean, which RMS norm does not have, and rstd
 	grad       *Op
@@ -126,7 +134,8 @@ type normed struct {
 // normOf describes the norm of x that c computed. Its parameters are operands from number first on, its statistics the
 // outputs from there on.
 func (c *ctx) normOf(x *Tensor, needs bool, first int, grad *Op) *normed {
-	n := &normed{c: c, x: x, parameters: c.In[first:], statistics: c.Out[first:], grad: grad, wanted: [3]bool{needs}}
+	n := &normed{c: c, x: x, first: first, parameters: c.In[first:], statistics: c.Out[first:], grad: grad,
+		wanted: [3]bool{needs}}
 	for i, p := range n.parameters {
 		n.wanted[1+i] = p.needs
 	}
@@ -155,15 +164,21 @@ func (n *normed) vjp(g *Tensor) []*Tensor {
 			if n.wanted[i] {
 				ints[1+i] = 1
 			}
+			if i > 0 && n.wanted[i] && n.x.dtype == Float32 && n.x.Len() > 0 && c.late(n.first+i-1) {
+				ints[1+i] = 2
+			}
 		}
 		for i, d := range applyAll(n.grad, in, ints, nil) {
-			if n.wanted[i] {
+			switch ints[1+i] {
+			case 1:
 				grads[i] = d
+			case 2:
+				grads[i] = c.sumLater(n.first+i-1, d)
 			}
 		}
 	}
 	if n.wanted[2] && grads[2] == nil {
-		grads[2] = g.SumTo(n.parameters[1].layout.Shape...)
+		grads[2] = c.sumLater(n.first+1, g)
 	}
 	return grads
 }
@@ -253,7 +268,7 @@ func normGradRef(l *kernels.Launch) {
 	dx, dw := cpu.Slice[float64](l.Out[0]), cpu.Slice[float64](l.Out[1])[:l.Out[1].Len()]
 	clear(dw)
 	var db []float64
-	if centred && l.Ints[3] == 1 {
+	if centred && l.Ints[3] > 0 {
 		db = cpu.Slice[float64](l.Out[2])[:l.Out[2].Len()]
 		clear(db)
 	}
@@ -275,11 +290,11 @@ func normGradRef(l *kernels.Launch) {
 			if l.Ints[1] == 1 {
 				dx[r*n+i] = (gw[i] - meanGW - h[i]*meanGWH) * rstds[r]
 			}
-			if l.Ints[2] == 1 {
-				dw[i] += g[r*n+i] * h[i]
+			if want := l.Ints[2]; want > 0 {
+				dw[r/64*(want-1)*n+i] += g[r*n+i] * h[i]
 			}
 			if db != nil {
-				db[i] += g[r*n+i]
+				db[r/64*(l.Ints[3]-1)*n+i] += g[r*n+i]
 			}
 		}
 	}

@@ -81,6 +81,7 @@ type Scope struct {
 	lowered   map[lowering][]bool // the parameters that were cast, of each arena
 	together  *batch              // casts that are one launch, while they are collected
 	waiting   batch               // gradients on their way to those of the arena
+	sums      batch               // that are some of these
 	grads     map[*arena]*stepGrads
 	order     []*arena // of grads, in order of first use
 	access    map[*arena]access
@@ -164,7 +165,8 @@ func (m mode) with(opts []Option) mode {
 
 // run is number n of those that count counts, if any does.
 func (d *Device) run(f func(*Scope) error, m mode, opts []Option, count *atomic.Uint64, n uint64) (err error) {
-	s := &Scope{home: d, dev: d, outermost: &region{}, goroutine: caller.Goroutine()}
+	s := &Scope{home: d, dev: d, outermost: &region{}, goroutine: caller.Goroutine(), waiting: batch{op: &copies},
+		sums: batch{op: &sums}}
 	s.top = s.outermost
 	underWay.Add(1)
 	if count == &d.steps {
@@ -212,6 +214,7 @@ func (s *Scope) end() {
 	s.tape.release()
 	s.dropWrites()
 	s.waiting.drop()
+	s.sums.drop()
 	s.remember()
 	for _, a := range s.order {
 		s.grads[a].drop()

@@ -134,16 +134,16 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	n := &normGradient{
 		mean: mean, rstd: rstd, weight: weight, gs: Slice[float32](l.In[0]), xs: Slice[float32](l.In[1]),
 		g: rowsOf(l.In[0], l.Ints[0]), x: rowsOf(l.In[1], l.Ints[0]),
-		scale: l.Ints[2] == 1, bias: len(l.Ints) > 3 && l.Ints[3] == 1,
+		scale: l.Ints[2] > 0, bias: len(l.Ints) > 3 && l.Ints[3] > 0,
 	}
 	n.size = n.x.N
 	if l.Ints[1] == 1 {
 		n.dx = Slice[float32](l.Out[0])
 	}
-	var parameters [][]float32
+	var parameters [][]float32 // or a row for each block
 	for k, out := range l.Out[1:] {
-		if l.Ints[2+k] == 1 {
-			parameters = append(parameters, Slice[float32](out)[:n.size])
+		if l.Ints[2+k] > 0 {
+			parameters = append(parameters, Slice[float32](out)[:out.Len()])
 		}
 	}
 	n.wide = n.size * len(parameters)
@@ -158,7 +158,13 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 	}
 	sumFold.run(sums, ofBlocks, columnsOf(1, blocks, n.wide))
 	for k, p := range parameters {
-		copy(p, sums[k*n.size:])
+		of := sums
+		if len(p) > n.size {
+			of = ofBlocks
+		}
+		for i := 0; i < len(p); i += n.size {
+			copy(p[i:i+n.size], of[i*len(parameters)+k*n.size:])
+		}
 	}
 }
 

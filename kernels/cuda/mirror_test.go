@@ -31,6 +31,7 @@ var structs = []struct {
 	{"row.cuh", "Rows", 0, rows{}},
 	{"norm.cu", "Residual", 0, residual{}},
 	{"copies.cu", "Copies", 0, copyMany{}},
+	{"reduce.cu", "Sums", 0, manySums{}},
 	{"copy.cu", "Region", 0, region{}},
 	{"copy.cu", "Band", 0, band{}},
 	{"index_error.cuh", "IndexErrors", 0, indexErrors{}},
@@ -70,7 +71,7 @@ var constants = []struct {
 	{"index.cu", "kThreads", addThreads}, {"index.cu", "kSortThreads", sortThreads}, {"index.cu", "kMoved", sortMoved},
 	{"reduce.cuh", "kFoldBlock", foldBlock}, {"reduce.cuh", "kFoldPartials", foldPartials},
 	{"reduce.cu", "kWarps", foldWarps},
-	{"reduce.cu", "kThreads", columnThreads},
+	{"reduce.cu", "kThreads", columnThreads}, {"reduce.cu", "kMaxSums", maxSums},
 	{"row.cuh", "kRowWarps", rowWarps}, {"row.cuh", "kRowThreads", rowThreads},
 	{"row.cuh", "kBlockWarps", blockWarps},
 	{"norm.cu", "kRowPartials", rowPartials}, {"norm.cu", "kPartialRows", partialRows},
@@ -348,8 +349,11 @@ func (h *headers) add(t *testing.T, l *layout, name string, element layout, size
 	n := parameter
 	if size := sizes[0][1]; size != "N" {
 		file := "layout.cuh"
-		if size == "kMaxCopies" {
+		switch size {
+		case "kMaxCopies":
 			file = "copies.cu"
+		case "kMaxSums":
+			file = "reduce.cu"
 		}
 		n = h.value(t, file, size)
 	}

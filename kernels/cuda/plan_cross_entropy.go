@@ -94,7 +94,7 @@ func planCrossEntropy(c *call, l *kernels.Launch) {
 		arg(c, uint32(count))
 		return
 	}
-	c.sumOf(sum, losses.to, compute, rows, losses.to+uint64(lossBytes))
+	c.sumOf(sum, folded{at: losses.to, dtype: compute}, rows, losses.to+uint64(lossBytes))
 	if l.Ints[1] == lossSum {
 		return
 	}

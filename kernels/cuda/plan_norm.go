@@ -104,7 +104,8 @@ const (
 	gradThreads  = 256 // at most, of the kernel that caches long rows: one for each partial sum
 )
 
-// planNormGrad computes the gradients that l.Ints[1:] asks for by a 1: of x, weight and, for layer norm, bias. Cached
+// planNormGrad computes the gradients that l.Ints[1:] asks for: of x, weight and, for layer norm, bias, the last two by
+// a 2 as sums of blocks of rows. Cached
 // rows are read once for all of them; else the sums for weight and bias take a kernel of their own. Long rows that are
 // not cached have a block each.
 func planNormGrad(c *call, l *kernels.Launch) {
@@ -117,16 +118,19 @@ func planNormGrad(c *call, l *kernels.Launch) {
 	compute, folds := computeType(o.x.DType), ceilDiv(count, normBlock)
 	size := compute.Size() * folds * n
 	columns := ofMatrix(folds, n, true) // sums of blocks of rows
-	some := slices.Contains(l.Ints[2:], 1)
+	some := slices.Max(l.Ints[2:]) > 0
 	var scratch uint64
 	if some {
-		scratch = c.scratch(2*size + 2*levelBytes(&columns, compute))
+		scratch = c.scratch(2*size + 2*roundUp(levelBytes(&columns, compute), copyBytes))
 	}
 	var wanted [2]result // of weight and bias
 	var sums [2]uint64   // of the blocks
 	for k, want := range l.Ints[2:] {
-		if want == 1 {
-			wanted[k], sums[k] = c.resultOf(&l.Out[1+k]), scratch+uint64(k*size)
+		switch y := c.resultOf(&l.Out[1+k]); want {
+		case 1:
+			wanted[k], sums[k] = y, scratch+uint64(k*size)
+		case 2:
+			sums[k] = y.to
 		}
 	}
 	if count > 0 && l.Ints[1] == 1 && c.normGradX(&l.Out[0], &o, axes, some, sums) {
@@ -139,16 +143,13 @@ func planNormGrad(c *call, l *kernels.Launch) {
 		c.normRows(&o, axes)
 		c.extent(count, n)
 	}
-	if wanted[0].to != 0 && wanted[1].to != 0 &&
-		c.sumPair(wanted, sums, compute, folds, n, scratch+uint64(2*size)) {
-		return
-	}
+	all := make([]matrixSum, 0, 2)
 	for k, y := range wanted {
-		if y.to == 0 {
-			continue
+		if y.to != 0 {
+			all = append(all, matrixSum{y, folded{at: sums[k], dtype: compute}, columns})
 		}
-		c.sumOf(y, sums[k], compute, columns, scratch+uint64(2*size))
 	}
+	c.sums(all, scratch+uint64(2*size))
 }
 
 // normGradX appends the launch for the gradient dx of x, and tells whether that also computes the sums for weight and

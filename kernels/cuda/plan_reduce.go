@@ -5,6 +5,7 @@ package cuda
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/weft-ml/weft/kernels"
 )
@@ -18,6 +19,7 @@ func init() {
 	plans["any"] = reductionPlan("any", 0)
 	plans["all"] = reductionPlan("all", 1)
 	plans["mean"] = planMean
+	plans["sums"] = planSums
 }
 
 // Constants of reduce.cuh and reduce.cu.
@@ -29,6 +31,8 @@ const (
 	columnThreads = 256
 	columnSide    = 32 // columns of a block of threads, at most
 	shortLevel    = 8  // blocks that one block of threads may take one after the other
+	maxSums       = 64
+	sumsWidth     = 4 // elements that a thread of sums reads at once
 )
 
 // result is the struct Result of element.cuh: where kernels put results, divided by divisor if that is not 0.
@@ -109,13 +113,15 @@ func (c *call) reduce(name string, start float64, y result, l *kernels.Launch) {
 	c.levels(name, y, x, &r, compute, c.scratch(levelBytes(&r, compute)))
 }
 
-// sumOf adds up numbers of the compute type, as ofMatrix describes them; scratch has levelBytes.
-func (c *call) sumOf(y result, x uint64, compute kernels.DType, r kernels.Reduction, scratch uint64) {
-	if r.N == 0 {
+// sumOf adds up elements as ofMatrix describes them; scratch has levelBytes.
+func (c *call) sumOf(y result, x folded, r kernels.Reduction, scratch uint64) {
+	switch {
+	case r.Results() == 0:
+	case r.N == 0:
 		c.fill(y, 0, r.Results())
-		return
+	default:
+		c.levels("sum", y, x, &r, computeType(x.dtype), scratch)
 	}
-	c.levels("sum", y, folded{at: x, dtype: compute}, &r, compute, scratch)
 }
 
 // ofMatrix is the reduction of a contiguous matrix of n elements for each result: of its columns, or else of its rows.
@@ -242,7 +248,7 @@ func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.
 			way = "_columns_"
 		}
 	}
-	s := c.columnShape(count, n)
+	s := c.columnShape(count, n, columnBlocks(count, ceilDiv(n, columnBlock)))
 	if s.n > 1 {
 		y = partial
 	}
@@ -257,17 +263,25 @@ func (c *call) foldColumns(name string, partial, y result, x folded, r *kernels.
 // columnShape is how columns are shared out to blocks of threads.
 type columnShape struct{ count, each, lanes, tiles, grid, n int }
 
-// columnShape is that of so many columns of n blocks each, of which it leaves s.n results.
-func (c *call) columnShape(count, n int) columnShape {
-	lanes := min(5, bits.Len(uint(count-1)))
-	tiles := ceilDiv(count, 1<<lanes)
-	grid := func(units int) int { return tiles * ceilDiv(units, columnSide>>lanes) }
-	// A block of threads takes the second level, too, if that is short, or if there are enough of them even so.
+// columnShape is that of so many columns of n blocks each, of which it leaves s.n results, in a launch that has so many
+// blocks of threads if each takes the second level, too.
+func (c *call) columnShape(count, n, second int) columnShape {
+	lanes := columnLanes(count)
+	// A block of threads takes the second level, if that is short, or if there are enough of them even so.
 	each := 1
-	if second := ceilDiv(n, columnBlock); n > 1 && (n <= shortLevel || grid(second) >= 2*c.b.gpu.SMs) {
-		each, n = columnBlock, second
+	if n > 1 && (n <= shortLevel || second >= 2*c.b.gpu.SMs) {
+		each, n = columnBlock, ceilDiv(n, columnBlock)
 	}
-	return columnShape{count, each, lanes, tiles, grid(n), n}
+	return columnShape{count, each, lanes, ceilDiv(count, 1<<lanes), columnBlocks(count, n), n}
+}
+
+// columnLanes is the logarithm of how many threads side by side have columns.
+func columnLanes(count int) int { return min(5, bits.Len(uint(count-1))) }
+
+// columnBlocks is the number of blocks of threads for so many columns of so many units.
+func columnBlocks(count, units int) int {
+	lanes := columnLanes(count)
+	return ceilDiv(count, 1<<lanes) * ceilDiv(units, columnSide>>lanes)
 }
 
 // columnArgs appends what kernels of columns take behind the operand.
@@ -281,35 +295,88 @@ func (c *call) columnArgs(s *columnShape, r *kernels.Reduction) {
 	structure(c, &r.Reduced)
 }
 
-// sumPair is sumOf of the columns of two matrices of one shape, by one launch for both. It is false, and does nothing,
-// if the kernel cannot read them. scratch has twice levelBytes.
-func (c *call) sumPair(y [2]result, x [2]uint64, compute kernels.DType, rows, columns int, scratch uint64) bool {
-	const v = 4
-	if compute != kernels.Float32 || columns%v != 0 || (x[0]|x[1])%copyBytes != 0 || rows == 0 {
-		return false
+// oneSum is the struct OneSum of reduce.cu, manySums the struct Sums.
+type oneSum struct {
+	to, from                                              uint64
+	toType, fromType, first, count, n, each, lanes, tiles uint32
+}
+type manySums struct {
+	sum   [maxSums]oneSum
+	count uint32
+}
+
+// matrixSum is sums of the columns of a matrix.
+type matrixSum struct {
+	y result
+	x folded
+	r kernels.Reduction
+}
+
+// together tells whether the kernel that has many such sums can have s: it takes contiguous matrices.
+func (s *matrixSum) together() bool {
+	r, columns := &s.r, s.r.Results()
+	return computeType(s.x.dtype) == kernels.Float32 && columns%sumsWidth == 0 && vectors("sum", s.x, sumsWidth) &&
+		r.Columns && r.N > 0 && r.N*columns <= 1<<30 && r.Kept.Rank == 1 && r.Kept.Strides[0] == 1 &&
+		(r.Reduced.Rank == 0 || r.Reduced.Rank == 1 && r.Reduced.Strides[0] == columns)
+}
+
+// bytes is the scratch memory of s. What follows it is aligned.
+func (s *matrixSum) bytes() int { return roundUp(levelBytes(&s.r, computeType(s.x.dtype)), copyBytes) }
+
+// sums makes the sums of all, which it uses up: by one launch for each level, or for 64 of them. scratch has their
+// bytes.
+func (c *call) sums(all []matrixSum, scratch uint64) {
+	rest := all[:0]
+	for _, s := range all {
+		if s.together() {
+			rest = append(rest, s)
+			continue
+		}
+		c.sumOf(s.y, s.x, s.r, scratch)
+		scratch += uint64(s.bytes())
 	}
-	for {
-		r := ofMatrix(rows, columns, true)
-		vectorise(&r.Kept, &r.Reduced, v)
-		s := c.columnShape(columns/v, ceilDiv(rows, columnBlock))
-		to := y
-		if s.n > 1 {
-			for k := range to {
-				to[k] = result{to: scratch, dtype: uint64(compute.Code())}
-				scratch += uint64(s.n * columns * compute.Size())
+	for len(rest) > 0 {
+		level := rest
+		rest = level[:0]
+		for some := range slices.Chunk(level, maxSums) {
+			var many manySums
+			second, blocks := 0, 0 // blocks of threads: if each takes the second level, too, and as it is
+			for i := range some {
+				r := &some[i].r
+				second += columnBlocks(r.Results()/sumsWidth, ceilDiv(r.N, columnBlock*columnBlock))
 			}
+			for _, s := range some {
+				columns := s.r.Results()
+				shape, to := c.columnShape(columns/sumsWidth, ceilDiv(s.r.N, columnBlock), second), s.y
+				if shape.n > 1 {
+					to = result{to: scratch, dtype: uint64(kernels.Float32.Code())}
+					scratch += uint64(shape.n * columns * kernels.Float32.Size())
+					rest = append(rest, matrixSum{s.y, folded{at: to.to, dtype: kernels.Float32},
+						ofMatrix(shape.n, columns, true)})
+				}
+				many.sum[many.count] = oneSum{to: to.to, from: s.x.at, toType: uint32(to.dtype),
+					fromType: uint32(s.x.dtype.Code()), first: uint32(blocks), count: uint32(shape.count),
+					n: uint32(s.r.N), each: uint32(shape.each), lanes: uint32(shape.lanes),
+					tiles: uint32(shape.tiles)}
+				many.count++
+				blocks += shape.grid
+			}
+			c.start("sums", dim{uint32(blocks), 1, 1}, columnThreads)
+			structure(c, &many)
 		}
-		c.start("sum_pair_f32", dim{uint32(s.grid), 2, 1}, columnThreads)
-		structure(c, &to[0])
-		structure(c, &to[1])
-		arg(c, x[0])
-		arg(c, x[1])
-		c.columnArgs(&s, &r)
-		if s.n == 1 {
-			return true
-		}
-		rows, x = s.n, [2]uint64{to[0].to, to[1].to}
 	}
+}
+
+// planSums has the sums along axis 0 of each operand, a matrix.
+func planSums(c *call, l *kernels.Launch) {
+	all, size := make([]matrixSum, len(l.In)), 0
+	for i := range l.In {
+		s := &all[i]
+		s.y, s.x = c.resultOf(&l.Out[i]), folded{at: c.address(&l.In[i]), dtype: l.In[i].DType}
+		s.r.Set(&l.In[i].Layout, []int{0})
+		size += s.bytes()
+	}
+	c.sums(all, c.scratch(size))
 }
 
 // vectors tells whether x has kernels for vectors of v elements, and begins with one.

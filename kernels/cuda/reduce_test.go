@@ -19,6 +19,43 @@ func TestReductions(t *testing.T) {
 		hostOp("sum_squares", cpu.SumSquares))
 }
 
+// TestSums: the sums of the columns of many matrices, alike and not, also of those that the kernel cannot have together
+// with others.
+func TestSums(t *testing.T) {
+	b := kernelDevice(t)
+	r := newFuzz(43)
+	sms := b.gpu.SMs
+	t.Cleanup(func() { b.gpu.SMs = sms })
+	for i := range cases(30) {
+		b.gpu.SMs = oneOf(r, 1, 132) // levels in one launch, or in several
+		var in, out []value
+		for range 1 + r.IntN(oneOf(r, 3, 10, 140)) {
+			d, rows, columns := singleTypes[r.IntN(3)], r.IntN(200), 4*(1+r.IntN(20))
+			switch r.IntN(12) {
+			case 0:
+				columns = r.IntN(9)
+			case 1, 2:
+				rows = oneOf(r, 0, 1, 2, 63, 64, 65, 512, 513)
+			case 3:
+				columns = oneOf(r, 128, 132, 260)
+			}
+			if i%6 == 0 && len(in) == 0 {
+				rows = oneOf(r, 1000, 4096, 4097, 9000)
+			}
+			x := r.contiguous(d, rows, columns)
+			if r.IntN(8) == 0 {
+				x = r.moderate(d, rows, columns)
+			}
+			in, out = append(in, x), append(out, r.result(d, columns))
+		}
+		sameAsWidened(t, b, &kernels.Launch{Op: hostOp("sums", func(l *kernels.Launch) {
+			for i := range l.In {
+				cpu.Sum(&kernels.Launch{In: l.In[i : i+1], Out: l.Out[i : i+1], Ints: []int{0}})
+			}
+		})}, in, out)
+	}
+}
+
 // foldShape is a shape and axes of it, around the lengths at which the canonical order and kernels change their ways.
 func (r fuzz) foldShape() (shape, axes []int) {
 	shape = r.foldLengths()

@@ -7,6 +7,20 @@
 // host launches a kernel again, on them.
 #include "row.cuh"
 
+constexpr int kMaxSums = 64;
+
+// OneSum is the sums of the columns of a contiguous matrix [n, 4 count] of float32 or half precision: see columns. Its
+// blocks begin at block `first` of the launch.
+struct OneSum {
+  void* to;
+  const void* from;
+  uint32_t to_type, from_type, first, count, n, each, lanes, tiles;
+};
+struct Sums {
+  OneSum sum[kMaxSums];
+  uint32_t count;
+};
+
 namespace {
 
 // What is reduced: the elements of an operand, or the squares of their products with a factor, by default 1. With is
@@ -167,23 +181,43 @@ template <class Fold, class N, int V> struct Joined {
   }
 };
 
+// Where columns and rows are: Strided those of any layout, Even those whose rows have one stride, Matrix those of a
+// contiguous matrix.
+struct Strided {
+  const Axes& kept;
+  const Axes& reduced;
+  DEV_METHOD uint64_t column(uint64_t i) const { return offset_of(kept, i); }
+  DEV_METHOD uint64_t row(uint64_t i) const { return offset_of(reduced, i); }
+};
+struct Even {
+  const Axes& kept;
+  const Axes& reduced;
+  DEV_METHOD uint64_t column(uint64_t i) const { return offset_of(kept, i); }
+  DEV_METHOD uint64_t row(uint64_t i) const { return i * reduced.stride[0][0]; }
+};
+template <int V> struct Matrix {
+  uint32_t count;
+  DEV_METHOD uint64_t column(uint64_t i) const { return i * V; }
+  DEV_METHOD uint64_t row(uint64_t i) const { return i * count * V; }
+};
+
 // columns: `count` columns of V neighbouring results. 2^lanes threads side by side have columns side by side, and a row
 // of all columns takes `tiles` such sides. A unit is `each` blocks of a column, 1 or the 64 whose results are a block
-// again; eight sides have a unit, one for each partial sum. y is [units results]. Elements of a column have one stride,
-// or if STRIDED any.
-template <class Fold, class In, int V, bool STRIDED>
+// again; eight sides have a unit, one for each partial sum. y is [units results]. An element is at the sum of what `at`
+// says of its column and its row. Blocks are numbered by `block`.
+template <class Fold, class In, int V, class At>
 DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes,
-                 uint32_t tiles, const Axes& kept, const Axes& reduced) {
+                 uint32_t tiles, uint32_t block, const At& at) {
   using N = typename In::N;
   SHARED(N, partial, [V][kThreads]);
   SHARED(N, second, [kPartials][V][kSide]);
   const uint32_t lane = threadIdx.x & ((1u << lanes) - 1), side = threadIdx.x >> lanes;
-  const uint32_t j = side % kPartials, group = blockIdx.x / tiles;
-  const uint64_t column = ((uint64_t)(blockIdx.x - group * tiles) << lanes) + lane;
+  const uint32_t j = side % kPartials, group = block / tiles;
+  const uint64_t column = ((uint64_t)(block - group * tiles) << lanes) + lane;
   const uint64_t first_unit = (uint64_t)group * (kSide >> lanes), unit = first_unit + side / kPartials;
   const uint64_t blocks = (n + kBlock - 1) / kBlock, left = blocks - first_unit * each;
   const uint32_t rounds = left < each ? (uint32_t)left : each;
-  const uint64_t first = column < count ? offset_of(kept, column) : 0;
+  const uint64_t first = column < count ? at.column(column) : 0;
   N own[V];
   Joined<Fold, N, V> joined(second, (side / kPartials << lanes) + lane);
   for (uint32_t b = 0; b < rounds; b++) {
@@ -193,7 +227,7 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
 #pragma unroll
     for (uint32_t r = 0; r < kOwnRows; r++)
       if (r < rows)
-        v[r].load_from(x, first + (STRIDED ? offset_of(reduced, row + r) : (row + r) * reduced.stride[0][0]));
+        v[r].load_from(x, first + at.row(row + r));
 #pragma unroll
     for (int k = 0; k < V; k++) own[k] = Fold::template start<N>();
 #pragma unroll
@@ -221,6 +255,23 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
   for (int k = 0; k < V; k++) put(y, (unit * count + column) * V + k, own[k]);
 }
 
+template <class T> DEV void sums_of(const OneSum& s) {
+  constexpr int V = 4;
+  columns<Sum, Elements<T>, V>(Result{s.to, 0, s.to_type}, Elements<T>{s.from, 0}, s.count, s.n, s.each, s.lanes,
+                               s.tiles, blockIdx.x - s.first, Matrix<V>{s.count});
+}
+
+DEV void sums_block(const Sums& all) {
+  uint32_t k = 0;  // the last one whose blocks do not begin behind this one
+#pragma unroll
+  for (uint32_t h = kMaxSums / 2; h > 0; h /= 2)
+    if (k + h < all.count && all.sum[k + h].first <= blockIdx.x) k += h;
+  const OneSum& s = all.sum[k];
+  if (s.from_type == kFloat16) sums_of<f16>(s);
+  else if (s.from_type == kBFloat16) sums_of<bf16>(s);
+  else sums_of<float>(s);
+}
+
 }  // namespace
 
 #define ROWS(name, suffix, Fold, In)                                                                       \
@@ -231,7 +282,7 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
   ENTRY(name##_columns##suffix, kThreads, V == 2 ? 2 : 3,                                                   \
         (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes, \
          uint32_t tiles, Axes kept, Axes reduced),                                                          \
-        columns<Fold, In, V, false>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))
+        columns<Fold, In, V>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, Even{kept, reduced}))
 
 // The same of any layout, by vectors if that is `wide`.
 #define STRIDED(name, suffix, Fold, In, V)                                                                   \
@@ -242,17 +293,11 @@ DEV void columns(const Result& y, const In& x, uint64_t count, uint64_t n, uint3
   ENTRY(name##_strided_columns##suffix, kThreads, 3,                                                         \
         (Result y, const void* x, In::With with, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes,  \
          uint32_t tiles, Axes kept, Axes reduced, uint32_t wide),                                            \
-        if (wide) columns<Fold, In, V, true>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced);   \
-        else columns<Fold, In, 1, true>(y, In{x, with}, count, n, each, lanes, tiles, kept, reduced))
+        const Strided at{kept, reduced};                                                                     \
+        if (wide) columns<Fold, In, V>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, at);        \
+        else columns<Fold, In, 1>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, at))
 
-// The sums of the columns of two matrices: the gradients of a norm's weight and bias.
-ENTRY(sum_pair_f32, kThreads, 3,
-      (Result y, Result other_y, const float* x, const float* other_x, uint64_t count, uint64_t n, uint32_t each,
-       uint32_t lanes, uint32_t tiles, Axes kept, Axes reduced),
-      const bool other = blockIdx.y > 0;
-      const Result to{other ? other_y.to : y.to, 0, other ? other_y.type : y.type};
-      columns<Sum, Elements<float>, 4, false>(to, Elements<float>{other ? other_x : x, 0}, count, n, each, lanes,
-                                              tiles, kept, reduced))
+ENTRY(sums, kThreads, 3, (Sums all), sums_block(all))
 
 #define FOLD(name, suffix, Fold, In, V) \
   STRIDED(name, suffix, Fold, In, V)    \

@@ -114,9 +114,9 @@ func TestDriverCalls(t *testing.T) {
 		news     int // copies to the host of a step
 	}{
 		"mlp":      {mlp, 69, 0},
-		"gpt":      {gpt(tensor.Float32), 294, 0},
-		"gpt bf16": {gpt(tensor.BFloat16), 345, 0},
-		"gpt fp16": {gpt(tensor.Float16), 364, 1},
+		"gpt":      {gpt(tensor.Float32), 258, 0},
+		"gpt bf16": {gpt(tensor.BFloat16), 309, 0},
+		"gpt fp16": {gpt(tensor.Float16), 328, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dev := open(t, "cuda")
