@@ -227,11 +227,10 @@ func TestSumsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer dev.Close()
-		var all []nn.Module
-		for range layers {
-			all = append(all, nn.NewLinear(width, width))
+		m := make([]*nn.Linear, layers) // side by side, with little to multiply
+		for i := range m {
+			m[i] = nn.NewLinear(1, width)
 		}
-		m := nn.Sequential(all...)
 		if err := nn.Init(dev, m); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +239,11 @@ func TestSumsCounted(t *testing.T) {
 		dev.ResetPeak()
 		before := dev.Stats().Memory.Allocated
 		if err := dev.Step(func(s *tensor.Scope) error {
-			autograd.Backward(m.Forward(s.Full(1, tensor.Float32, rows, width)).Square().Mean())
+			loss := s.Full(0, tensor.Float32)
+			for _, l := range m {
+				loss = loss.Add(l.Forward(s.Full(1, tensor.Float32, rows, 1)).Square().Mean())
+			}
+			autograd.Backward(loss)
 			return nil
 		}); err != nil {
 			t.Fatal(err)
