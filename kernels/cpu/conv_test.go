@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 )
 
 // A convCase is a convolution: sizes of x and of the weight, and the attributes for each spatial axis.
@@ -179,17 +180,20 @@ func TestConvCanonical(t *testing.T) {
 		{[]int{70, 3, 2, 1}, []int{4, 3, 3, 3}, two, one, one, one, 1},
 		{[]int{2, 4, 3, 2}, []int{6, 2, 3, 3}, one, two, two, two, 2},
 		{[]int{150, 2, 2}, []int{3, 2, 5}, []int{1}, []int{2}, []int{2}, []int{1}, 1},
-		{[]int{2, 70, 9, 8}, []int{70, 1, 3, 4}, one, one, one, two, 70},                 // channels of several vectors
-		{[]int{2, 3, 3, 20}, []int{3, 1, 2, 9}, one, none, []int{0, 4}, one, 3},          // more taps than registers
-		{[]int{14, 90, 15}, []int{32, 90, 3}, []int{1}, []int{1}, []int{1}, []int{1}, 1}, // pixels
-		{[]int{14, 33, 3, 5}, []int{10, 33, 3, 2}, two, one, one, one, 1},                // parts a step apart
-		{[]int{7, 8, 4, 5}, []int{64, 4, 2, 2}, one, none, one, []int{1, 2}, 2},
-		{[]int{14, 4, 2, 3, 4}, []int{32, 4, 2, 1, 2}, []int{2, 2, 1}, []int{1, 0, 1}, make([]int, 3), []int{1, 1, 1},
-			1},
-		{[]int{14, 12, 2, 7}, []int{64, 12, 1, 1}, one, none, none, one, 1},                // in place
-		{[]int{30, 1, 8, 9}, []int{33, 1, 3, 3}, one, one, one, one, 1},                    // the weight's, many chunks
-		{[]int{14, 2, 9, 11}, []int{64, 1, 2, 5}, []int{2, 1}, one, one, []int{2, 1}, 2},   // and groups
-		{[]int{3, 1, 3, 9, 9}, []int{32, 1, 2, 3, 2}, one3, []int{1, 1, 0}, one3, one3, 1}, // and planes
+		{[]int{2, 70, 9, 8}, []int{70, 1, 3, 4}, one, one, one, two, 70},        // channels of several vectors
+		{[]int{2, 3, 3, 20}, []int{3, 1, 2, 9}, one, none, []int{0, 4}, one, 3}, // more taps than registers
+	}
+	if matmul.PixelLanes() > 0 { // pixel by pixel
+		cases = append(cases, []convCase{
+			{[]int{14, 90, 15}, []int{32, 90, 3}, []int{1}, []int{1}, []int{1}, []int{1}, 1},
+			{[]int{14, 33, 3, 5}, []int{10, 33, 3, 2}, two, one, one, one, 1}, // parts a step apart
+			{[]int{7, 8, 4, 5}, []int{64, 4, 2, 2}, one, none, one, []int{1, 2}, 2},
+			{[]int{14, 4, 2, 3, 4}, []int{32, 4, 2, 1, 2}, []int{2, 2, 1}, []int{1, 0, 1}, make([]int, 3), one3, 1},
+			{[]int{14, 12, 2, 7}, []int{64, 12, 1, 1}, one, none, none, one, 1},                // in place
+			{[]int{30, 1, 8, 9}, []int{33, 1, 3, 3}, one, one, one, one, 1},                    // many chunks
+			{[]int{14, 2, 9, 11}, []int{64, 1, 2, 5}, []int{2, 1}, one, one, []int{2, 1}, 2},   // and groups
+			{[]int{3, 1, 3, 9, 9}, []int{32, 1, 2, 3, 2}, one3, []int{1, 1, 0}, one3, one3, 1}, // and planes
+		}...)
 	}
 	var jobs []job
 	for i := range cases {
