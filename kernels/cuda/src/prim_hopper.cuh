@@ -26,12 +26,6 @@ DEV void mbarrier_init(uint32_t barrier, unsigned count) {
 DEV void mbarrier_arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-#ifdef WEFT_BARRIER_LIMIT
-DEV uint64_t nanoseconds() {
-  uint64_t t;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-  return t;
-}
 // mbarrier_try waits for a time that the GPU chooses and tells whether the phase has ended.
 DEV bool mbarrier_try(uint32_t barrier, unsigned parity) {
   uint32_t ended;
@@ -40,6 +34,12 @@ DEV bool mbarrier_try(uint32_t barrier, unsigned parity) {
       "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%1], %2;\n"
       "selp.u32 %0, 1, 0, p; }" : "=r"(ended) : "r"(barrier), "r"(parity) : "memory");
   return ended;
+}
+#ifdef WEFT_BARRIER_LIMIT
+DEV uint64_t nanoseconds() {
+  uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
 }
 // The driver prints what assert() would, with block and thread, and in place of a line the address of the barrier.
 extern "C" void __assertfail(const char* message, const char* file, unsigned line, const char* function, size_t bytes);
@@ -53,12 +53,8 @@ DEV void mbarrier_wait(uint32_t barrier, unsigned parity) {
 #else
 // mbarrier_wait waits for the end of the phase with the given parity; the first phase has parity 0.
 DEV void mbarrier_wait(uint32_t barrier, unsigned parity) {
-  asm volatile(
-      "{ .reg .pred p;\n"
-      "again_%=: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 p, [%0], %1;\n"
-      "@p bra done_%=;\n"
-      "bra again_%=;\n"
-      "done_%=: }" ::"r"(barrier), "r"(parity) : "memory");
+  while (!mbarrier_try(barrier, parity)) {
+  }
 }
 #endif
 DEV void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
