@@ -34,8 +34,7 @@ func (o pass) backward(y *Tensor) {
 			p.scope.addGrad(w, g)
 		}
 	})
-	p.scope.waiting.run(p.scope)
-	p.scope.sums.run(p.scope)
+	p.scope.runWaiting()
 }
 
 // of is the gradient of y with respect to each of xs, nil where there is none and o.Unused permits that.

@@ -130,8 +130,7 @@ func (d *Device) deviceBlock(op string, n int, use kernels.MemoryCategory) *bloc
 func (d *Device) fillBlock(s *Scope, b *block, op string, n int, owner *pool.Owner) {
 	mem, err := d.shared.pool.Alloc(n, *owner)
 	if err != nil && s != nil && len(s.waiting.to)+len(s.sums.to) > 0 {
-		s.waiting.run(s)
-		s.sums.run(s)
+		s.runWaiting()
 		mem, err = d.shared.pool.Alloc(n, *owner)
 	}
 	if err != nil {

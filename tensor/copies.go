@@ -68,6 +68,12 @@ func (b *batch) run(s *Scope) {
 	s.run(c)
 }
 
+// runWaiting makes all that waits: gradients on their way to the arena, and the sums that no such gradient is.
+func (s *Scope) runWaiting() {
+	s.waiting.run(s)
+	s.sums.run(s)
+}
+
 // batches tells whether copies on the device wait for each other.
 func (d *Device) batches() bool { return d.shared.batches }
 

@@ -86,14 +86,20 @@ func flashPitch(d int) int {
 // of dot.
 func flashShared(d, rows, tile int) int { return flashPitch(d)*(rows+4*tile) + 4*4*tile }
 
-// startFlash begins a launch of blocks for `most` rows or keys of n each.
-func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, shared int) {
+// flashBlocks is the number of blocks for `most` rows or keys of n each, of all heads.
+func (c *call) flashBlocks(z *attention, n uint32, most int) int {
 	blocks := int(z.count) * ceilDiv(int(n), most)
-	if blocks == 0 {
-		return
-	}
 	if blocks > math.MaxInt32 {
 		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
+	}
+	return blocks
+}
+
+// startFlash begins a launch of blocks for `most` rows or keys of n each.
+func (c *call) startFlash(kind string, d kernels.DType, z *attention, n uint32, most, shared int) {
+	blocks := c.flashBlocks(z, n, most)
+	if blocks == 0 {
+		return
 	}
 	threads := uint32(flashThreads)
 	if kind == "grad_wide_" {
@@ -120,12 +126,9 @@ type flashItems struct{ group, count uint32 }
 // results.
 func (c *call) startFlashHopper(z *attention, dtype kernels.DType) {
 	d := int(z.d)
-	n := int(z.count) * ceilDiv(int(z.t), flashHopperRows)
+	n := c.flashBlocks(z, z.t, flashHopperRows)
 	if n == 0 {
 		return
-	}
-	if n > math.MaxInt32 {
-		c.refuse("%d heads with %d queries and %d keys; kernels on %s take fewer", z.count, z.t, z.s, c.b.Name())
 	}
 	items := flashItems{uint32(min(max(1, flashCache/(4*int(z.s)*d)), int(z.count))), uint32(n)}
 	const barriers = 2 * 5

@@ -52,14 +52,14 @@ var tiles = [...]tile{{"matmul_128_f32", largeTile, largeThreads, 68},
 // Constants of matmul_half.cu and matmul_hopper.cu: tiles, values of k at once, threads of a block, warps that
 // multiply, bytes of shared memory; and bits of vectorised operands.
 const (
-	halfTile, halfThreads         = 128, 128
-	halfSteps                     = 32
-	hopperRows, hopperColumns     = 128, 256
-	hopperThreads, hopperWarps    = 384, 8
-	hopperSteps                   = 64
-	hopperShared                  = 229440
-	wideA, wideB, wideC, wideBits = 1, 2, 4, 7
-	wideBytes                     = 16
+	halfTile, halfThreads      = 128, 128
+	halfSteps                  = 32
+	hopperRows, hopperColumns  = 128, 256
+	hopperThreads, hopperWarps = 384, 8
+	hopperSteps                = 64
+	hopperShared               = 229440
+	wideA, wideB, wideC        = 1, 2, 4
+	wideBytes                  = 16
 )
 
 // planMatMul multiplies the last two axes of two operands; those of rank 1 are a row on the left and a column on the
@@ -305,7 +305,7 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	t, n := p.fastestHalf(count, most, wide == wideBits && c.b.gpu.WGMMA())
+	t, n := p.fastestHalf(count, most, wide == wideA|wideB|wideC && c.b.gpu.WGMMA())
 	tiles := c.blocks(p, t.high, t.wide, count)
 	parts := c.partsOf(t, int(p.k), n, tiles)
 	if t == &hopperTiles {
