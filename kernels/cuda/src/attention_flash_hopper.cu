@@ -67,11 +67,7 @@ DEV void fill(uint32_t tile, const Matrix<const T>& from, uint32_t exist, uint32
       p += 4 * from.row;
     }
   }
-  cp_async_commit();
-  cp_async_wait<0>();
-  fence_proxy_async();
-  __syncwarp();
-  if (lane == 0) mbarrier_arrive(barrier);
+  arrive_copied(barrier);
 }
 
 // copy is the work of a warp that copies every fourth tile of the block, and the first of them q.

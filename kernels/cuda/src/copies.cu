@@ -1,5 +1,6 @@
 // Copies of many tensors by one launch: of gradients to the memory of those of all parameters, of parameters in half
 // precision. A copy converts its elements, of float32 or half precision, and may write zeros behind them.
+#include "blocks.cuh"
 #include "element.cuh"
 
 constexpr int kMaxCopies = 64;
@@ -42,11 +43,7 @@ template <class To, class From> DEV void copy_part(const Copy& c, uint32_t b) {
 }
 
 DEV void copy_block(const Copies& all) {
-  uint32_t k = 0;  // the last copy whose blocks do not begin behind this one
-#pragma unroll
-  for (uint32_t h = kMaxCopies / 2; h > 0; h /= 2)
-    if (k + h < all.count && all.copy[k + h].first <= blockIdx.x) k += h;
-  const Copy& c = all.copy[k];
+  const Copy& c = owner_of(all.copy, all.count, blockIdx.x);
   const uint32_t b = blockIdx.x - c.first;
   if (c.to_type == kFloat16) copy_part<f16, float>(c, b);
   else if (c.to_type == kBFloat16) copy_part<bf16, float>(c, b);

@@ -190,11 +190,7 @@ DEV void fill(const Product<T>& all, const Batch& batch, const Parts& parts, uin
       mbarrier_wait(drained(shared, stage), ~(next / kStages) & 1);
       a.copy(a_panels, step, left);
       b.copy(b_panels, step, left);
-      cp_async_commit();
-      cp_async_wait<0>();
-      fence_proxy_async();
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) mbarrier_arrive(full(shared, stage));
+      arrive_copied(full(shared, stage));
     }
     begin = end;
   });

@@ -97,6 +97,15 @@ template <int N> DEV void wgmma_pin(float (&)[N]) {}
 
 #include "prim_wgmma.cuh"
 
+// arrive_copied arrives for a warp when wgmma can read all that its lanes have begun to copy by cp.async.
+DEV void arrive_copied(uint32_t barrier) {
+  cp_async_commit();
+  cp_async_wait<0>();
+  fence_proxy_async();
+  __syncwarp();
+  if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
+}
+
 // ---- 128-byte swizzle --------------------------------------------------------------------------------
 
 // swizzle128 is where byte `offset` of a tile with 128-byte rows lies; the tile begins at a multiple of 1024.

@@ -5,6 +5,7 @@
 //
 // A launch reduces blocks; where it leaves several results of blocks, they are of the compute type, unrounded, and the
 // host launches a kernel again, on them.
+#include "blocks.cuh"
 #include "row.cuh"
 
 constexpr int kMaxSums = 64;
@@ -262,11 +263,7 @@ template <class T> DEV void sums_of(const OneSum& s) {
 }
 
 DEV void sums_block(const Sums& all) {
-  uint32_t k = 0;  // the last one whose blocks do not begin behind this one
-#pragma unroll
-  for (uint32_t h = kMaxSums / 2; h > 0; h /= 2)
-    if (k + h < all.count && all.sum[k + h].first <= blockIdx.x) k += h;
-  const OneSum& s = all.sum[k];
+  const OneSum& s = owner_of(all.sum, all.count, blockIdx.x);
   if (s.from_type == kFloat16) sums_of<f16>(s);
   else if (s.from_type == kBFloat16) sums_of<bf16>(s);
   else sums_of<float>(s);

@@ -7,6 +7,7 @@
 //	prim_atomic.cuh, prim_fast.cuh      words that several threads write, approximate arithmetic
 //	prim_turns.cuh                      blocks that wait for blocks
 //	prim_hopper.cuh, prim_wgmma.cuh     mbarriers and wgmma of compute capability 9.0; the second is generated
+//	blocks.cuh                          launches that do many things, each by blocks of its own
 //	layout.cuh                          shapes and strides, offsets of elements
 //	element.cuh                         element types, conversion from and to the compute types
 //	lane.cuh, z_lane.cuh                exp, erf and the like with the bits of the CPU; the second is generated

@@ -47,6 +47,7 @@ var families = []family{
 	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
 	{"attention_flash.cuh", "attention_flash.cu attention_flash_hopper.cu", false, [][2]string{{launches, "Flash"}}},
 	{"attention_flash_hopper.cu", "attention_flash_hopper.cu", false, [][2]string{{launches, "Flash"}}},
+	{"blocks.cuh", "copies.cu reduce.cu", true, [][2]string{{launches, "CopiesTogether|Sums"}}},
 	{"conv.cu", "conv.cu", true, [][2]string{{operations, "Conv"}}},
 	{"copies.cu", "copies.cu", true, [][2]string{{launches, "CopiesTogether"}}},
 	{"copy.cu", "copy.cu", true,
