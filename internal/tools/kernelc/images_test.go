@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/kernels/cuda/images"
 )
+
+// numbered is the start of names that NVRTC makes with the number of its process, unless that is 1 as in src/nvrtc.c:
+// their length is then 43.
+var numbered = regexp.MustCompile(`_ZN(?:4[4-9]|5\d)_INTERNAL_\d{8}_10_program_cu_[0-9a-f]{8}_\d+`)
 
 // TestImages holds the committed images against the sources, by hashes.
 func TestImages(t *testing.T) {
@@ -50,6 +55,9 @@ func TestImages(t *testing.T) {
 		}
 		if cubin := bytes.HasPrefix(code, []byte("\x7fELF")); cubin != strings.HasPrefix(m.Target, "sm_") {
 			t.Errorf("the image of %s for %s is of another kind", m.Symbols[0], m.Target)
+		}
+		if name := numbered.Find(code); name != nil {
+			t.Errorf("the image of %s for %s has the number of a process in %s", m.Symbols[0], m.Target, name)
 		}
 	}
 	if len(images.All()) != len(have.Images) {
