@@ -31,6 +31,8 @@ func TestAttention(t *testing.T) {
 		switch {
 		case i == 7: // the last row of a chunk alone sees the first key of a group
 			dtype, batch, heads, rows, keys, d, e, causal = kernels.Float32, 1, 1, 257, 258, 3, 2, 1
+		case i == 23: // a group of whose last chunk the next groups see more
+			dtype, batch, heads, rows, keys, d, e, causal = kernels.Float32, 1, 1, 330, 330, 3, 2, 1
 		case i%16 == 15: // longer rows than a block of the canonical order, and than shared memory holds
 			batch, heads, rows, keys, d, e = 1, 1, 1+r.IntN(4), oneOf(r, 2049, 2500, 2900)+r.IntN(300), 2, 1
 		case i%8 == 7: // several chunks
@@ -93,6 +95,47 @@ func maxima(t *testing.T, b *Backend, l *kernels.Launch, in []value, y, m, r val
 	}
 	m.data, r.data = got[1], got[2]
 	return m, r
+}
+
+// TestAttentionOverflow: where sum(dp*p) overflows by rounding, ds of what a row sees is -Inf, and of the rest 0.
+func TestAttentionOverflow(t *testing.T) {
+	b, r := kernelDevice(t), newFuzz(19)
+	const n = 100
+	of := func(x float64, shape ...int) value {
+		v := r.result(kernels.Float32, shape...)
+		for i := range len(v.data) / 4 {
+			v.set(i, x)
+		}
+		return v
+	}
+	operand := func(x float64) value { return of(x, 1, 1, n, 1) }
+	result, number := func() value { return of(0, 1, n, 1, 1) }, func() value { return of(0, 1, 1, n) }
+	l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{-n, 0}, Floats: []float64{1, 0}}
+	k := operand(1)
+	for i := range len(k.data) / 4 {
+		k.set(i, 1+r.Float64())
+	}
+	in, y := []value{operand(1), k, operand(1)}, result()
+	most, norm := maxima(t, b, l, in, y, number(), number())
+	l.Op = hostOp("attention_grad", cpu.AttentionGrad)
+	in, out := append(in, y, most, norm, operand(math.MaxFloat32)), []value{result(), result(), result()}
+	sameAsWidened(t, b, l, in, out)
+	got, err := on(t, b, l, in, out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	infinite := 0
+	for i := range n {
+		bits := binary.LittleEndian.Uint32(got[0][4*(out[0].Offset+i):])
+		if x := float64(math.Float32frombits(bits)); math.IsNaN(x) {
+			t.Errorf("dq of row %d is NaN", i)
+		} else if math.IsInf(x, -1) {
+			infinite++
+		}
+	}
+	if infinite == 0 {
+		t.Error("no sum overflows")
+	}
 }
 
 // TestMaskedAttention: the same with masks, some of whose rows and elements are -Inf, dropout, windows and shared

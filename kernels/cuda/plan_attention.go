@@ -23,17 +23,21 @@ type heads struct {
 
 // attention is the struct Attention of attention.cuh.
 type attention struct {
-	q, k, v, y, g, dq, dk, dv, mask, kept heads
-	m, r, dot, scratch                    uint64
-	count                                 uint64
-	heads, t, s, d, e, last, group        uint32
-	first                                 int32
-	factor                                float64
-	scale                                 uint64 // the bits of a float32, or of a float64 where the elements are
+	q, k, v, y, g, dq, dk, dv, mask, kept  heads
+	m, r, dot, scratch                     uint64
+	count                                  uint64
+	heads, t, s, d, e, last, group, cached uint32
+	first                                  int32
+	factor                                 float64
+	scale                                  uint64 // the bits of a float32, or of a float64 where the elements are
 }
 
 // Of attention.cu.
-const attentionRows, attentionColumns, attentionThreads = 128, 64, 128
+const (
+	attentionRows, attentionColumns, attentionThreads = 128, 64, 128
+
+	attentionStages = 4 * 3 * (attentionRows + attentionColumns) * 20
+)
 
 // attentionTile is the number of rows or keys that a block works on, and of its threads.
 func attentionTile(d kernels.DType) (rows, threads int) {
@@ -41,6 +45,20 @@ func attentionTile(d kernels.DType) (rows, threads int) {
 		return smallTile, smallThreads
 	}
 	return attentionRows, attentionThreads
+}
+
+// attentionShared is the shared memory of a block, of which two share a multiprocessor: for tiles of operands, and in
+// turn for rows of scores, where there is much of it for more of them.
+func (c *call) attentionShared(d kernels.DType) int {
+	switch {
+	case d == kernels.Float64:
+		return 8 * 2 * smallTile * (smallTile + 1)
+	case d != kernels.Float32:
+		return 4 * 2 * smallTile * (smallTile + 1)
+	case c.b.gpu.LargeShared():
+		return 80 << 10
+	}
+	return attentionStages
 }
 
 // heads is an operand whose axes are in the given order.
@@ -138,7 +156,7 @@ func (c *call) attend(z *attention, l *kernels.Launch) {
 	}
 	blocks := c.attentionBlocks(z, z.t, l.In[0].DType)
 	z.scratch = c.scratch(blocks * attentionScratch(1, z.s, l.In[0].DType, l.Out[1].DType))
-	c.startAttention("attention", l.In[0].DType, blocks, z)
+	c.startAttention("attention", l.In[0].DType, l.Out[1].DType, blocks, z)
 }
 
 // attendGrad computes dq first, with dot of each row, which follows the blocks' own scratch memory. Operands stat and
@@ -157,8 +175,8 @@ func (c *call) attendGrad(z *attention, l *kernels.Launch, stat int) {
 	own := max(rows*attentionScratch(2, z.s, d, m.DType), keys*attentionScratch(2, z.t, d, m.DType))
 	z.scratch = c.scratch(own + m.DType.Size()*int(z.count)*int(z.t))
 	z.dot = z.scratch + uint64(own)
-	c.startAttention("attention_grad_rows", d, rows, z)
-	c.startAttention("attention_grad_keys", d, keys, z)
+	c.startAttention("attention_grad_rows", d, m.DType, rows, z)
+	c.startAttention("attention_grad_keys", d, m.DType, keys, z)
 }
 
 // attentionScratch is the bytes of a block's scratch: tiles of n numbers in a row, and sums, of type `number`.
@@ -177,11 +195,14 @@ func (c *call) attentionBlocks(z *attention, n uint32, d kernels.DType) int {
 	return min(int(z.count)*ceilDiv(int(n), rows), 2*c.b.gpu.SMs)
 }
 
-func (c *call) startAttention(symbol string, d kernels.DType, blocks int, z *attention) {
+// startAttention begins a launch for elements of type d, computed as `number`.
+func (c *call) startAttention(symbol string, d, number kernels.DType, blocks int, z *attention) {
 	if blocks == 0 {
 		return
 	}
 	_, threads := attentionTile(d)
-	c.start(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, uint32(threads))
+	shared := c.attentionShared(d)
+	z.cached = uint32(shared / (threads / 32) / number.Size() / 4 * 4)
+	c.startShared(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, uint32(threads), shared)
 	structure(c, z)
 }

@@ -18,14 +18,14 @@ type heads struct {
 }
 
 type attention struct {
-	q, k, v, y, g, dq, dk, dv, mask, kept heads
-	m, r, dot, scratch                    Ptr
-	count                                 uint64
-	heads, t, s, d, e, last, group        uint32
-	first                                 int32
-	factor                                float64
-	scale                                 float32
-	_                                     uint32
+	q, k, v, y, g, dq, dk, dv, mask, kept  heads
+	m, r, dot, scratch                     Ptr
+	count                                  uint64
+	heads, t, s, d, e, last, group, cached uint32
+	first                                  int32
+	factor                                 float64
+	scale                                  float32
+	_                                      uint32
 }
 
 // TestFlashSchedules: the bits of results do not depend on the order of threads and copies. Package ops compares them

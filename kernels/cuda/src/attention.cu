@@ -48,6 +48,26 @@ struct Terms {
   bool later;
 };
 
+// Operands are those of a tile of C, which has n columns or 64.
+template <class A, class B> struct Operands {
+  Matrix<A> a;
+  Matrix<B> b;
+  uint32_t n;
+};
+
+// Part is what a thread has of a tile.
+template <class N, int ROWS, int COLUMNS> struct Part {
+  static constexpr int kRows = ROWS, kColumns = COLUMNS;
+  N x[ROWS][COLUMNS];
+  uint32_t first_row, first_column;
+  DEV_METHOD uint32_t row(int i) const { return first_row + 4 * i; }
+  DEV_METHOD uint32_t column(int j) const { return first_column + j / 4 * 32 + j % 4; }
+  // each sets all elements to f(i, j, element).
+  template <class F> DEV_METHOD void each(F f) {
+    unrolled<ROWS, COLUMNS>([&](int i, int j) { x[i][j] = f(i, j, x[i][j]); });
+  }
+};
+
 // LineCopy is what a thread copies of an operand: COUNT units of 4 elements of lines, ACROSS of them in a line.
 template <int ACROSS, int PITCH, int COUNT, bool MIXED> struct LineCopy {
   static constexpr int kApart = kThreads / ACROSS;  // lines
@@ -134,45 +154,60 @@ DEV void add_products(float (&chain)[8][8], const float* u_line, const float* v_
   }
 }
 
-// product computes C = factor A B [m n]. terms(i) are those of row i; they begin and end later in later rows, and end
-// alike in a group. hidden(i, j) leaves out columns j to j+63 of the group whose first row is i: they are 0. `sums` has
-// the thread's sums between chunks. If B's lines are of terms, C is scratch: whole groups are written, and whole fours.
-template <Lines LINES, class A, class B, class TermsOf, class Hidden>
-DEV void product(Stages& shared, const Matrix<float>& to, const Matrix<A>& a, const Matrix<B>& b, uint32_t m,
-                 uint32_t n, float factor, TermsOf terms, Hidden hidden, float* sums) {
+// product computes tiles of m rows, tile t of A B for operands(t). terms(t, i) are those of row i; they begin and end
+// later in later rows, and end alike in a group. hidden(t, i) leaves out the group whose first row is i. Threads that
+// have rows call finish(t, part, active) for each tile; where a group is left out, it is not active, and 0. `sums` has
+// the thread's sums between chunks. Copies of the next tile begin before a tile is complete.
+template <Lines LINES, class OperandsOf, class TermsOf, class Hidden, class Finish>
+DEV void product(Stages& shared, uint32_t tiles, uint32_t m, OperandsOf operands, TermsOf terms, Hidden hidden,
+                 float* sums, Finish finish) {
+  if (tiles == 0) return;
+  constexpr bool kTerms = LINES == kOfTerms;
+  constexpr int kAcross = (kTerms ? kStep : kColumns) / 4, kPitchB = kTerms ? kPitch : kColumns;
   const uint32_t lane = threadIdx.x % 32, group = threadIdx.x / 32 * kGroup, row = group + lane / 8;
-  const Terms own = terms(minimum(group, m - 1));
-  const uint32_t begin = terms(0).begin, end = terms(m - 1).end;
-  const uint32_t first_v = kRows * kPitch + (LINES == kOfTerms ? threadIdx.x % 8 * kPitch : first_column());
+  const uint32_t first_v = kRows * kPitch + (kTerms ? threadIdx.x % 8 * kPitch : first_column());
+  const auto copy_of = [&](uint32_t t) {
+    struct Copy {
+      LineCopy<kStep / 4, kPitch, kRows * kStep / 4 / kThreads, false> a;
+      LineCopy<kAcross, kPitchB, kColumns * kStep / 4 / kThreads, kTerms> b;
+      uint32_t k;
+    };
+    const auto o = operands(t);
+    const uint32_t k = terms(t, 0).begin;
+    return Copy{{&o.a.at(0, k), o.a.row, o.a.column},
+                {&o.b.at(k, 0), kTerms ? o.b.column : o.b.row, kTerms ? o.b.row : o.b.column},
+                k};
+  };
+  auto copy = copy_of(0);
+  uint32_t copied = 0;
+  int stage = 0;
 #pragma unroll 1
-  for (uint32_t c = 0; c < n; c += kColumns) {
-    LineCopy<kStep / 4, kPitch, kRows * kStep / 4 / kThreads, false> from_a(&a.at(0, begin), a.row, a.column);
-    constexpr bool kTerms = LINES == kOfTerms;
-    constexpr int kAcross = (kTerms ? kStep : kColumns) / 4, kPitchB = kTerms ? kPitch : kColumns;
-    LineCopy<kAcross, kPitchB, kColumns * kStep / 4 / kThreads, kTerms> from_b(
-        &b.at(begin, c), kTerms ? b.column : b.row, kTerms ? b.row : b.column);
-    float chain[8][8];
-    unrolled<8, 8>([&](int i, int j) { chain[i][j] = 0.f; });
-    const bool active = group < m && !hidden(group, c);
-    int stage = 0;
+  for (uint32_t t = 0; t < tiles; t++) {
+    const uint32_t begin = terms(t, 0).begin, end = terms(t, m - 1).end;
+    const uint32_t steps = end > begin ? (end - begin + kStep - 1) / kStep : 1;
+    const Terms own = terms(t, minimum(group, m - 1));
+    const bool active = group < m && !hidden(t, group);
+    Part<float, 8, 8> part{{}, row, first_column()};
+    float(&chain)[8][8] = part.x;
 #pragma unroll 1
-    for (uint32_t ahead = begin; ahead < end + (kStages - 1) * kStep; ahead += kStep) {
-      const uint32_t k0 = ahead - (kStages - 1) * kStep;
-      if (ahead >= begin + (kStages - 1) * kStep) {
-        cp_async_wait<kStages - 2>();
-        __syncthreads();
-      }
-      if (ahead < end) {
-        from_a.copy(shared[stage], m, end - ahead);
-        from_a.p += kStep * a.column;
-        float* const to_b = shared[stage] + kRows * kPitch;
-        if (kTerms) from_b.copy(to_b, n - c, end - ahead);
-        else from_b.copy(to_b, end - ahead, n - c);
-        from_b.p += kStep * b.row;
+    for (uint32_t k0 = t ? begin : begin - (kStages - 1) * kStep; k0 != begin + steps * kStep; k0 += kStep) {
+      cp_async_wait<kStages - 2>();
+      __syncthreads();
+      if (copied < tiles) {
+        const uint32_t copy_end = terms(copied, m - 1).end, n = operands(copied).n;
+        if (copy.k < copy_end) {
+          copy.a.copy(shared[stage], m, copy_end - copy.k);
+          float* const to_b = shared[stage] + kRows * kPitch;
+          if (kTerms) copy.b.copy(to_b, n, copy_end - copy.k);
+          else copy.b.copy(to_b, copy_end - copy.k, n);
+        }
+        copy.a.p += kStep * copy.a.element;
+        copy.b.p += kStep * (kTerms ? copy.b.element : copy.b.line);
+        copy.k += kStep;
+        if (copy.k >= copy_end && ++copied < tiles) copy = copy_of(copied);
       }
       cp_async_commit();
       stage = stage == kStages - 1 ? 0 : stage + 1;  // the oldest one, too
-      if (ahead < begin + (kStages - 1) * kStep) continue;
       if (!active || k0 < own.begin || k0 >= own.end) continue;
       const uint32_t left = own.end - k0;
       add_products<LINES>(chain, shared[stage] + row * kPitch, shared[stage] + first_v, left);
@@ -182,47 +217,75 @@ DEV void product(Stages& shared, const Matrix<float>& to, const Matrix<A>& a, co
       const auto sum = [&](int i, int j) -> float& { return sums[(8 * i + j) * kThreads]; };
       if (chunk > own.begin) unrolled<8, 8>([&](int i, int j) { chain[i][j] = add(sum(i, j), chain[i][j]); });
       else if (own.later) unrolled<8, 8>([&](int i, int j) { chain[i][j] = add(0.f, chain[i][j]); });
-      if (chunk < terms(minimum(group + kGroup, m) - 1).begin)
+      if (chunk < terms(t, minimum(group + kGroup, m) - 1).begin)
 #pragma unroll
         for (int i = 0; i < 8; i++)
-          if (chunk < terms(minimum(row + 4 * i, m - 1)).begin)
+          if (chunk < terms(t, minimum(row + 4 * i, m - 1)).begin)
 #pragma unroll
             for (int j = 0; j < 8; j++) chain[i][j] = 0.f;
       if (!last) unrolled<8, 8>([&](int i, int j) { sum(i, j) = chain[i][j], chain[i][j] = 0.f; });
     }
-    __syncthreads();
-    const uint32_t x = c + first_column();
-    float* const first = &to.at(row, x);
-    if (kTerms) {
-#pragma unroll
-      for (int h = 0; h < 8; h += 4)
-        if (group < m && x + column(h) < n)
-#pragma unroll
-          for (int i = 0; i < 8; i++) {
-            const float(&four)[8] = chain[i];
-            store_four(first + (4 * i * to.row + column(h)),
-                       each_of([=](float x) { return math::mul(x, factor); },
-                               Four<float>{four[h], four[h + 1], four[h + 2], four[h + 3]}));
-          }
-    } else {
-      const auto put = [&](int i, int j) {
-        first[4 * i * to.row + column(j) * to.column] = math::mul(chain[i][j], factor);
-      };
-      if (group + kGroup <= m && c + kColumns <= n)
-        unrolled<8, 8>(put);
-      else
-        unrolled<8, 8>([&](int i, int j) {
-          if (row + 4 * i < m && x + column(j) < n) put(i, j);
-        });
-    }
+    if (group < m) finish(t, part, active);
   }
 }
-template <Lines LINES, class N, class A, class B, class C, class TermsOf, class Hidden>
-DEV void product(SharedTiles<N>& tiles, const Matrix<C>& to, const Matrix<A>& a, const Matrix<B>& b, uint32_t m,
-                 uint32_t n, N factor, TermsOf terms, Hidden, N*) {
-  for (uint32_t c = 0; c < n; c += kSmallTile)
-    tile_product(tiles, a, b.from(0, c), m, n - c, terms(0).end, [&](uint32_t i) { return terms(i).begin; },
-                 [&](uint32_t i, uint32_t j, N v) { to.at(i, c + j) = to_element<C>(math::mul(v, factor)); });
+template <Lines LINES, class N, class OperandsOf, class TermsOf, class Hidden, class Finish>
+DEV void product(SharedTiles<N>& shared, uint32_t tiles, uint32_t m, OperandsOf operands, TermsOf terms, Hidden, N*,
+                 Finish finish) {
+  for (uint32_t t = 0; t < tiles; t++) {
+    const auto o = operands(t);
+    for (uint32_t c = 0; c < minimum(o.n, kColumns); c += kSmallTile)
+      tile_product(shared, o.a, o.b.from(0, c), m, o.n - c, terms(t, 0).end,
+                   [&](uint32_t i) { return terms(t, i).begin; },
+                   [&](uint32_t i, uint32_t j, N v) { finish(t, Part<N, 1, 1>{{{v}}, i, c + j}, true); });
+  }
+}
+
+DEV uint32_t column_tiles(uint32_t n) { return (n + kColumns - 1) / kColumns; }
+
+// put writes a part of a result with m rows and n columns.
+template <class P, class T> DEV void put(const P& part, const Matrix<T>& to, uint32_t m, uint32_t n) {
+  T* const first = &to.at(part.first_row, part.first_column);
+  const auto set = [&](int i, int j) {
+    first[4 * i * to.row + (j / 4 * 32 + j % 4) * to.column] = to_element<T>(part.x[i][j]);
+  };
+  if (part.row(P::kRows - 1) < m && part.column(P::kColumns - 1) < n)
+    unrolled<P::kRows, P::kColumns>(set);
+  else
+    unrolled<P::kRows, P::kColumns>([&](int i, int j) {
+      if (part.row(i) < m && part.column(j) < n) set(i, j);
+    });
+}
+
+// each_four_of calls f(i, j) for the first element of every four that a part has in scratch, of n columns; of a small
+// part, for its element. Scratch has whole groups of rows, and whole fours.
+template <class P, class F> DEV void each_four_of(const P& part, uint32_t n, F f) {
+#pragma unroll
+  for (int j = 0; j < P::kColumns; j += 4)
+    if (part.column(j) < n)
+#pragma unroll
+      for (int i = 0; i < P::kRows; i++) f(i, j);
+}
+template <class P, class N> DEV void put_scratch(const P& part, const Matrix<N>& to, uint32_t n) {
+  N* const first = &to.at(part.first_row, part.first_column);
+  each_four_of(part, n, [&](int i, int j) {
+    if constexpr (P::kColumns == 1) *first = part.x[i][j];
+    else store_four(first + (4 * i * to.row + j * 8), Four<N>{part.x[i][j], part.x[i][j + 1], part.x[i][j + 2],
+                                                              part.x[i][j + 3]});
+  });
+}
+template <class P, class N> DEV P from_scratch(const P& part, const Matrix<N>& from, uint32_t n) {
+  P x{{}, part.first_row, part.first_column};
+  const N* const first = &from.at(part.first_row, part.first_column);
+  each_four_of(part, n, [&](int i, int j) {
+    if constexpr (P::kColumns == 1) {
+      x.x[i][j] = *first;
+    } else {
+      const Four<N> four = load_four<N>(first + (4 * i * from.row + j * 8));
+#pragma unroll
+      for (int k = 0; k < 4; k++) x.x[i][j + k] = four[k];
+    }
+  });
+  return x;
 }
 
 // ---- rows ----------------------------------------------------------------------------------------------
@@ -233,23 +296,21 @@ struct RowTile {
 };
 
 // each_row_tile calls work(tile) for the tiles of this block, of n rows or keys, the longest work first: the last rows
-// and the first keys of causal attention.
+// and the first keys of causal attention. Every other time the blocks take tiles in the opposite order, so that those
+// with the longest tiles have shorter ones next.
 template <class T, class N, class Work>
 DEV void each_row_tile(const Attention<N>& z, uint32_t n, bool last_first, Work work) {
   constexpr uint32_t kTile = tile_rows<T>();
-  const uint32_t row_tiles = (n + kTile - 1) / kTile;
-  const uint32_t count = (uint32_t)z.count;
+  const uint32_t row_tiles = (n + kTile - 1) / kTile, count = (uint32_t)z.count;
   uint32_t tile = blockIdx.x / count, i = blockIdx.x % count;
 #pragma unroll 1
   while (tile < row_tiles) {
     const uint32_t number = last_first ? row_tiles - 1 - tile : tile;
     work(RowTile{i, number * kTile, minimum(kTile, n - number * kTile)});
-    tile += gridDim.x / count;
-    i += gridDim.x % count;
-    if (i >= count) {
-      i -= count;
-      tile++;
-    }
+    const uint32_t turn = (tile * count + i) / gridDim.x + 1;
+    const uint32_t at = turn * gridDim.x + (turn % 2 ? gridDim.x - 1 - blockIdx.x : blockIdx.x);
+    tile = at / count;
+    i = at % count;
   }
 }
 
@@ -267,17 +328,63 @@ template <class T, class N> DEV N* scratch_sums(const Attention<N>& z, uint32_t 
   return &scratch_tile<T>(z, tiles, tiles, n).at(0, threadIdx.x);
 }
 
-// each_row shares the rows of a tile out to warps.
-template <class T, class Work> DEV void each_row(const RowTile& w, Work work) {
+// share_rows shares the rows of a tile out to warps.
+template <class T, class Work> DEV void share_rows(const RowTile& w, Work work) {
 #pragma unroll 1
   for (uint32_t row = threadIdx.x / 32; row < w.size; row += threads<T>() / 32) work(row);
 }
 
-// own_row has numbers of the row x that a warp works on: in shared memory, if they are few enough, or in place of x.
-template <class T, class N> DEV N* own_row(Shared<T>& shared, N* x, uint32_t n) {
-  constexpr uint32_t kSize = sizeof(Shared<T>) / sizeof(N) / (threads<T>() / 32) / 4 * 4;
-  return n <= kSize ? reinterpret_cast<N*>(&shared) + threadIdx.x / 32 * kSize : x;
-}
+// RowsAhead brings elements from `begin` to `end` of rows of scratch to shared memory, of COUNT tiles: those of the
+// next row of a warp while it works on one, if two rows have room, or all of one row at once. Longer ones stay where
+// they are. A thread copies what it alone reads, whose offsets are those of each_key.
+template <class T, class N, int COUNT> struct RowsAhead {
+  const Matrix<N> (&tiles)[COUNT];
+  uint32_t begin, end, size, each, slots, slot, next;
+  N* memory;
+
+  DEV_METHOD RowsAhead(const Attention<N>& z, Shared<T>& shared, const Matrix<N> (&tiles)[COUNT], uint32_t begin,
+                       uint32_t end, uint32_t size)
+      : tiles(tiles), begin(begin), end(end), size(size), each(pitch(end - begin)), slot(0), next(threadIdx.x / 32) {
+    slots = each ? minimum(z.cached / (COUNT * each), 2) : 0;
+    memory = reinterpret_cast<N*>(&shared) + threadIdx.x / 32 * z.cached;
+    if (slots == 2) request();
+  }
+  DEV_METHOD void request() {
+    if (next < size)
+#pragma unroll
+      for (int c = 0; c < COUNT; c++) {
+        const N* const from = &tiles[c].at(next, begin);
+        const uint32_t to = shared_address(memory + (slot * COUNT + c) * each);
+#pragma unroll 1
+        for (uint32_t i = own_index(); i < end - begin; i += kFoldPartials)
+#pragma unroll
+          for (uint32_t b = 0; b < 4 * sizeof(N); b += 16)
+            cp_async<16>(to + i * sizeof(N) + b, reinterpret_cast<const char*>(from + i) + b, 16);
+      }
+    cp_async_commit();
+    next += threads<T>() / 32;
+    if (slots == 2) slot = 1 - slot;
+  }
+  // each_row calls work(row, at) for the rows of a warp, with at[c] where an element 0 of the row would be.
+  template <class Work> DEV_METHOD void each_row(const RowTile& w, Work work) {
+    N* at[COUNT];
+    if (slots)
+      share_rows<T>(w, [&](uint32_t row) {
+        request();
+        if (slots == 2) cp_async_wait<1>();
+        else cp_async_wait<0>();
+#pragma unroll
+        for (int c = 0; c < COUNT; c++) at[c] = memory + (slot * COUNT + c) * each - begin;
+        work(row, at);
+      });
+    else
+      share_rows<T>(w, [&](uint32_t row) {
+#pragma unroll
+        for (int c = 0; c < COUNT; c++) at[c] = &tiles[c].at(row, 0);
+        work(row, at);
+      });
+  }
+};
 
 // exp_below is exp for scores minus the maximum of their row, which another kernel may have found with other roundings.
 DEV float exp_below(float x) { return f32_exp_below(x); }
@@ -308,52 +415,26 @@ template <class Load, class Use> DEV void each_key(uint32_t begin, uint32_t end,
   for (; (uint32_t)i < end; i += kFoldPartials) use(i, load(i), lesser(end - (uint32_t)i, 4));
 }
 
-// keys_sum is the sum of four(i, load(i)) over a row of n elements, in canonical order. Longer rows than a block of it
-// are added up once more, by again(i, load(i)).
-template <class N, class Load, class Use, class Again> DEV N keys_sum(uint32_t n, Load load, Use four, Again again) {
+// keys_sum is the sum of four(i, load(i)) over the elements of a row from `begin`, a multiple of a chunk, to n, in
+// canonical order; those before are 0. Longer rows than a block of it are added up once more, by again(i, load(i)).
+template <class N, class Load, class Use, class Again>
+DEV N keys_sum(uint32_t begin, uint32_t n, Load load, Use four, Again again) {
   Partials<Sum, N> partials;
-  each_key(0, n, load, [&](uint64_t i, const auto& x, uint32_t count) { partials.take(four(i, x), count); });
+  each_key(begin, n, load, [&](uint64_t i, const auto& x, uint32_t count) { partials.take(four(i, x), count); });
   if (n <= kFoldBlock) return partials.all();
-  const auto source = [&](At at) { return again(at.i, load(at.i)); };
+  const auto source = [&](At at) { return at.i < begin ? Four<N>{} : again(at.i, load(at.i)); };
   return fold_blocks<Sum, Warp<0>>(n, Source<N, true, decltype(source)>{source});
 }
 
-// Range are the keys of a row, or rows of a key, that attend to each other.
-struct Range {
-  uint32_t first, end;
-  DEV_METHOD bool has(uint32_t i) const { return i >= first && i < end; }
-};
-
-// fill sets those elements of a row that are in a range.
-template <class N> DEV void fill(N* x, Range range, N value) {
-#pragma unroll 1
-  for (uint32_t i = range.first / kFoldPartials * kFoldPartials + own_index(); i < range.end; i += kFoldPartials)
-#pragma unroll
-    for (uint32_t k = 0; k < 4; k++)
-      if (range.has(i + k)) x[i + k] = value;
+// fill_rest sets what follows the end of the rows of a tile to 0, which accesses of four elements read. Tiles of
+// float32 have whole fours.
+template <class T, class N> DEV void fill_rest(const Matrix<N>& tile, uint32_t rows, uint32_t end) {
+  if (!is_float<T>())
+    for (uint32_t i = threadIdx.x; i < rows * 4; i += threads<T>())
+      if (end + i % 4 < pitch(end)) tile.at(i / 4, end + i % 4) = N(0);
 }
 
-// fill_rest sets what follows the end of a row to 0, which accesses of four elements read.
-template <class N> DEV void fill_rest(N* x, uint32_t end) { fill(x, Range{end, pitch(end)}, N(0)); }
-
-// some_four is load_four without alignment, of the elements before `end`.
-template <class N> DEV Four<N> some_four(const N* x, uint32_t i, uint32_t end) {
-  Four<N> y{};
-  if (i + 4 <= end) {
-    y = {x[i], x[i + 1], x[i + 2], x[i + 3]};
-  } else {
-#pragma unroll
-    for (uint32_t k = 0; k < 4; k++)
-      if (i + k < end) y[k] = x[i + k];
-  }
-  return y;
-}
-
-// first_key is the first key that row i attends to, or n if that is less; first_chunk is where its chunk begins.
-template <class N> DEV uint32_t first_key(const Attention<N>& z, uint32_t i, uint32_t n) {
-  const int32_t key = (int32_t)i + z.first;
-  return key < 0 ? 0 : minimum((uint32_t)key, n);
-}
+// first_chunk is where the chunk of the first key begins that row i attends to, or n if that is less.
 template <class N> DEV uint32_t first_chunk(const Attention<N>& z, uint32_t i, uint32_t n) {
   const int32_t key = (int32_t)i + z.first;
   return key < 0 ? 0 : minimum((uint32_t)key / kChunk * kChunk, n);
@@ -366,33 +447,57 @@ template <class T, class N> DEV Matrix<T> shared_matrix(const Attention<N>& z, c
   return {static_cast<T*>(h.data) + (b * h.batch + head * h.head + row * h.row), h.row, h.column};
 }
 
-// Extras are mask and dropout of matrix i from row `row` on. They change those elements of a row of scores, or of
-// probabilities or their gradients, that are in a range: of row `line`, or, transposed, of key `line`.
-template <class T, class N, bool TRANSPOSED> struct Extras {
-  const Attention<N>& z;
-  uint32_t i, row;
-
-  template <class E, class F> DEV_METHOD void each(const Heads& h, N* x, uint32_t line, Range range, F f) const {
-    if (!h.data) return;
-    const Matrix<const E> all = matrix<const E>(z, h, i, row), by = TRANSPOSED ? all.transposed() : all;
-#pragma unroll 1
-    for (uint32_t at = range.first / kFoldPartials * kFoldPartials + own_index(); at < range.end; at += kFoldPartials) {
-      if (at + 3 < range.first || range.first >= range.end) continue;
-      Four<N> four = load_four<N>(x + at);
-#pragma unroll
-      for (uint32_t k = 0; k < 4; k++)
-        if (range.has(at + k)) four[k] = f(four[k], by.at(line, at + k));
-      store_four(x + at, four);
-    }
-  }
-  DEV_METHOD void masked(N* x, uint32_t line, Range range) const {
-    each<T>(z.mask, x, line, range, [](N score, T mask) { return math::add(score, to_compute<N>(mask)); });
-  }
-  DEV_METHOD void dropped(N* x, uint32_t line, Range range) const {
-    each<uint8_t>(z.kept, x, line, range,
-                  [this](N p, uint8_t kept) { return math::mul(p, kept ? N(z.factor) : N(0)); });
-  }
+// Score is the place of a score.
+struct Score {
+  uint32_t row, key;
 };
+
+template <class N> DEV bool in_window(const Attention<N>& z, Score s) {
+  const int32_t apart = (int32_t)(s.key - s.row);
+  return apart >= z.first && apart <= (int32_t)z.last;
+}
+template <class N> DEV bool attends(const Attention<N>& z, Score s) {
+  return s.row < z.t && s.key < z.s && in_window(z, s);
+}
+
+// hide sets what rows do not attend to; the scores of a part are at at(i, j).
+template <class N, class P, class At> DEV void hide(const Attention<N>& z, P& part, At at, N value) {
+  const Score first = at(0, 0), last = at(P::kRows - 1, P::kColumns - 1);
+  if (in_window(z, {first.row, last.key}) && in_window(z, {last.row, first.key})) return;
+  part.each([&](int i, int j, N x) { return in_window(z, at(i, j)) ? x : value; });
+}
+
+// each_by_rows sets the elements of a part to f(element, load(score)), with the loads of a row at once.
+template <class N, class P, class At, class Load, class F>
+DEV void each_by_rows(P& part, At at, Load load, F f) {
+#pragma unroll
+  for (int i = 0; i < P::kRows; i++) {
+    N loaded[P::kColumns];
+#pragma unroll
+    for (int j = 0; j < P::kColumns; j++) loaded[j] = load(at(i, j));
+#pragma unroll
+    for (int j = 0; j < P::kColumns; j++) part.x[i][j] = f(part.x[i][j], loaded[j]);
+  }
+}
+
+// add_mask and drop change the scores, or probabilities or their gradients, of matrix i, but for those that are hidden.
+template <class T, class N, class P, class At> DEV void add_mask(const Attention<N>& z, uint32_t i, P& part, At at) {
+  if (!z.mask.data) return;
+  const Matrix<const T> mask = matrix<const T>(z, z.mask, i, 0);
+  each_by_rows<N>(
+      part, at, [&](Score s) { return attends(z, s) ? to_compute<N>(mask.at(s.row, s.key)) : N(0); },
+      [](N x, N mask) { return math::add(x, mask); });
+}
+// factor is that of the probability of a score.
+template <class N> DEV N factor(const Attention<N>& z, const Matrix<const uint8_t>& kept, Score s) {
+  return !attends(z, s) ? N(1) : kept.at(s.row, s.key) ? N(z.factor) : N(0);
+}
+template <class N, class P, class At> DEV void drop(const Attention<N>& z, uint32_t i, P& part, At at) {
+  if (!z.kept.data) return;
+  const Matrix<const uint8_t> kept = matrix<const uint8_t>(z, z.kept, i, 0);
+  each_by_rows<N>(
+      part, at, [&](Score s) { return factor(z, kept, s); }, [](N x, N factor) { return math::mul(x, factor); });
+}
 
 // hidden tells whether no row from r0 to r1 attends to a key from k0 to k1.
 template <class N> DEV bool hidden(const Attention<N>& z, uint32_t r0, uint32_t r1, uint32_t k0, uint32_t k1) {
@@ -405,136 +510,164 @@ template <class N> DEV Terms keys_of(const Attention<N>& z, const RowTile& w, ui
   return {first_chunk(z, w.from + group, n), n, false};
 }
 
-// scores computes factor times the products of rows of a tile with keys or values b, from `begin` to `end`.
-template <class T, class N>
-DEV void scores(const Attention<N>& z, Shared<T>& shared, const Matrix<N>& to, const RowTile& w,
-                const Matrix<const T>& a, const Matrix<const T>& b, uint32_t width, uint32_t begin, uint32_t end,
-                N factor, N* sums) {
-  product<kOfTerms>(
-      shared, to.from(0, begin), a, b.from(begin, 0).transposed(), w.size, end - begin, factor,
-      [&](uint32_t) { return Terms{0, width, false}; },
-      [&](uint32_t i, uint32_t c) {
-        const uint32_t row = w.from + i, key = begin + c;
-        return hidden(z, row, row + kGroup - 1, key, key + kColumns - 1);
-      },
-      sums);
-}
-
 // choose is the operand of a pass.
 template <class T> DEV Matrix<T> choose(int pass, const Matrix<T>& first, const Matrix<T>& second) {
   return {pass ? second.data : first.data, pass ? second.row : first.row, pass ? second.column : first.column};
 }
 
+DEV Heads choose(int pass, const Heads& a, const Heads& b) {
+  return {pass ? b.data : a.data, pass ? b.batch : a.batch, pass ? b.head : a.head, pass ? b.row : a.row,
+          pass ? b.column : a.column};
+}
+
 DEV bool nothing_hidden(uint32_t, uint32_t) { return false; }
+
+// probability is p of a score.
+template <class N> DEV N probability(N s, N m, N r) { return math::mul(exp_below(math::sub(s, m)), r); }
 
 // y, m and r. A block's scratch is p [128 S].
 template <class T, class N> DEV void forward(const Attention<N>& z) {
-  SHARED(Shared<T>, shared, );
+  SHARED_DYNAMIC(memory);
+  auto& shared = *reinterpret_cast<Shared<T>*>(memory);
   const Matrix<N> p = scratch_tile<T>(z, 1, 0, z.s);
   N* const sums = scratch_sums<T>(z, 1, z.s);
   const bool limited = z.mask.data || z.first > -(int32_t)z.t;
   each_row_tile<T>(z, z.t, true, [&](const RowTile& w) {
-    const auto keys = [&](uint32_t row) { return keys_of(z, w, row); };
-    const uint32_t begin = keys(0).begin, visible = keys(w.size - 1).end;
-    scores<T>(z, shared, p, w, matrix<const T>(z, z.q, w.i, w.from), shared_matrix<const T>(z, z.k, w.i, 0), z.d, begin,
-              visible, z.scale, sums);
+    const auto keys = [&](uint32_t, uint32_t row) { return keys_of(z, w, row); };
+    const uint32_t begin = keys(0, 0).begin, visible = keys(0, w.size - 1).end;
+    const auto key = [=](uint32_t t) { return begin + t * kColumns; };
+    const Matrix<const T> q = matrix<const T>(z, z.q, w.i, w.from), k = shared_matrix<const T>(z, z.k, w.i, 0);
+    product<kOfTerms>(
+        shared, column_tiles(visible - begin), w.size,
+        [&](uint32_t t) { return Operands<const T, const T>{q, k.from(key(t), 0).transposed(), visible - key(t)}; },
+        [&](uint32_t, uint32_t) { return Terms{0, z.d, false}; },
+        [&](uint32_t t, uint32_t i) {
+          return hidden(z, w.from + i, w.from + i + kGroup - 1, key(t), key(t) + kColumns - 1);
+        },
+        sums, [&](uint32_t t, auto part, bool) {
+          const auto at = [&](int i, int j) { return Score{w.from + part.row(i), key(t) + part.column(j)}; };
+          part.each([&](int, int, N x) { return math::mul(x, z.scale); });
+          add_mask<T>(z, w.i, part, at);
+          hide(z, part, at, -infinity(N()));
+          put_scratch(part, p.from(0, key(t)), visible - key(t));
+        });
+    fill_rest<T>(p, w.size, visible);
     __syncthreads();
-    const Extras<T, N, false> extras{z, w.i, w.from};
-    each_row<T>(w, [&](uint32_t row) {
-      const uint32_t n = visible_keys(z, w.from + row), first = first_key(z, w.from + row, n);
-      const Range range{first, n};
-      N *const x = &p.at(row, 0), *const e = own_row<T>(shared, x, n);
-      fill_rest(x, visible);
-      extras.masked(x, row, range);
-      fill(x, Range{0, first}, -infinity(N()));
-      const auto score = [=](uint64_t i) { return load_four<N>(x + i); };
-      const auto own = [=](uint64_t i) { return load_four<N>(e + i); };
+    const Matrix<N> tiles[1] = {p};
+    RowsAhead<T, N, 1> ahead(z, shared, tiles, begin, visible, w.size);
+    const Matrix<const uint8_t> kept = matrix<const uint8_t>(z, z.kept, w.i, 0);
+    ahead.each_row(w, [&](uint32_t row, N* const (&own)[1]) {
+      N *const x = &p.at(row, 0), *const e = own[0];
+      const auto load = [=](uint64_t i) { return load_four<N>(e + i); };
       Partials<Max, N> most;
-      each_key(0, n, score, [&](uint64_t i, const Four<N>& four, uint32_t count) {
-        store_four(e + i, four);
-        most.take(four, count);
-      });
+      each_key(begin, visible, load, [&](uint64_t, const Four<N>& four, uint32_t count) { most.take(four, count); });
       N m = most.all();
-      const bool none = first == n || (limited && m == -infinity(N()));
+      const bool none = visible == 0 || (limited && m == -infinity(N()));
       if (none) m = N(0);
-      const N sum = keys_sum<N>(n, own, [=](uint64_t i, Four<N> four) {
+      const N sum = keys_sum<N>(begin, visible, load, [=](uint64_t i, Four<N> four) {
         four = each_of([=](N x) { return exp_below(math::sub(x, m)); }, four);
         store_four(e + i, four);
         return four;
       }, [](uint64_t, const Four<N>& four) { return four; });
       // 0, or NaN where m is not finite.
       const N r = none ? N(0) : math::div(N(1), math::add(sum, math::sub(m, m)));
-      each_key(begin, n, own, [=](uint64_t i, const Four<N>& four, uint32_t) {
-        store_four(x + i, each_of([=](N e) { return math::mul(e, r); }, four));
+      each_key(begin, visible, load, [=](uint64_t i, Four<N> four, uint32_t) {
+        four = each_of([=](N e) { return math::mul(e, r); }, four);
+        if (z.kept.data)
+#pragma unroll
+          for (uint32_t k = 0; k < 4; k++)
+            four[k] = math::mul(four[k], factor(z, kept, {w.from + row, (uint32_t)i + k}));
+        store_four(x + i, four);
       });
-      fill(x, Range{begin, first}, N(0));
-      fill(x, Range{n, visible}, N(0));
-      extras.dropped(x, row, range);
       if (threadIdx.x % 32) return;
       const uint64_t at = (uint64_t)w.i * z.t + w.from + row;
       z.m[at] = m;
       z.r[at] = r;
     });
     __syncthreads();
-    product<kOfColumns>(shared, matrix<T>(z, z.y, w.i, w.from), p, shared_matrix<const T>(z, z.v, w.i, 0), w.size, z.e,
-                        N(1), keys, nothing_hidden, sums);
+    const Matrix<const T> v = shared_matrix<const T>(z, z.v, w.i, 0);
+    product<kOfColumns>(
+        shared, column_tiles(z.e), w.size,
+        [&](uint32_t t) { return Operands<N, const T>{p, v.from(0, t * kColumns), z.e - t * kColumns}; }, keys,
+        nothing_hidden, sums, [&](uint32_t t, const auto& part, bool) {
+          put(part, matrix<T>(z, z.y, w.i, w.from).from(0, t * kColumns), w.size, z.e - t * kColumns);
+        });
   });
 }
 
 // dq, and dot = sum(dp*p) of each row. A block's scratch is p and ds, both [128 S].
 template <class T, class N> DEV void grad_rows(const Attention<N>& z) {
-  SHARED(Shared<T>, shared, );
-  const Matrix<N> p = scratch_tile<T>(z, 2, 0, z.s), ds = scratch_tile<T>(z, 2, 1, z.s);
+  SHARED_DYNAMIC(memory);
+  auto& shared = *reinterpret_cast<Shared<T>*>(memory);
+  const Matrix<N> tiles[2] = {scratch_tile<T>(z, 2, 0, z.s), scratch_tile<T>(z, 2, 1, z.s)};
+  const Matrix<N>&p = tiles[0], &ds = tiles[1];
   N* const sums = scratch_sums<T>(z, 2, z.s);
   each_row_tile<T>(z, z.t, true, [&](const RowTile& w) {
-    const auto keys = [&](uint32_t row) { return keys_of(z, w, row); };
-    const uint32_t begin = keys(0).begin, visible = keys(w.size - 1).end;
-#pragma unroll 1
-    for (int pass = 0; pass < 2; pass++) {  // s, then dp
-      const auto q = matrix<const T>(z, z.q, w.i, w.from), g = matrix<const T>(z, z.g, w.i, w.from);
-      const auto k = shared_matrix<const T>(z, z.k, w.i, 0), v = shared_matrix<const T>(z, z.v, w.i, 0);
-      scores<T>(z, shared, choose(pass, p, ds), w, choose(pass, q, g), choose(pass, k, v), pass ? z.e : z.d, begin,
-                visible, pass ? N(1) : z.scale, sums);
-    }
+    const auto keys = [&](uint32_t, uint32_t row) { return keys_of(z, w, row); };
+    const uint32_t begin = keys(0, 0).begin, visible = keys(0, w.size - 1).end;
+    const uint64_t first = (uint64_t)w.i * z.t + w.from;
+    const auto key = [=](uint32_t t) { return begin + t / 2 * kColumns; };
+    const Matrix<const T> q = matrix<const T>(z, z.q, w.i, w.from), g = matrix<const T>(z, z.g, w.i, w.from),
+                          k = shared_matrix<const T>(z, z.k, w.i, 0), v = shared_matrix<const T>(z, z.v, w.i, 0);
+    product<kOfTerms>(  // a tile of p, then the same of dp
+        shared, 2 * column_tiles(visible - begin), w.size,
+        [&](uint32_t t) {
+          return Operands<const T, const T>{choose(t % 2, q, g), choose(t % 2, k, v).from(key(t), 0).transposed(),
+                                            visible - key(t)};
+        },
+        [&](uint32_t t, uint32_t) { return Terms{0, t % 2 ? z.e : z.d, false}; },
+        [&](uint32_t t, uint32_t i) {
+          return hidden(z, w.from + i, w.from + i + kGroup - 1, key(t), key(t) + kColumns - 1);
+        },
+        sums, [&](uint32_t t, auto part, bool active) {
+          const auto at = [&](int i, int j) { return Score{w.from + part.row(i), key(t) + part.column(j)}; };
+          if (active) {
+            if (t % 2) {
+              drop(z, w.i, part, at);
+            } else {
+              N m[part.kRows], r[part.kRows];
+#pragma unroll
+              for (int i = 0; i < part.kRows; i++) {
+                const uint64_t at = first + minimum(part.row(i), w.size - 1);
+                m[i] = z.m[at], r[i] = z.r[at];
+              }
+              part.each([&](int, int, N x) { return math::mul(x, z.scale); });
+              add_mask<T>(z, w.i, part, at);
+              part.each([&](int i, int, N x) { return probability(x, m[i], r[i]); });
+            }
+            hide(z, part, at, N(0));
+          }
+          put_scratch(part, choose(t % 2, p, ds).from(0, key(t)), visible - key(t));
+        });
+    fill_rest<T>(p, w.size, visible);
+    fill_rest<T>(ds, w.size, visible);
     __syncthreads();
-    const Extras<T, N, false> extras{z, w.i, w.from};
-    each_row<T>(w, [&](uint32_t row) {
-      const uint64_t at = (uint64_t)w.i * z.t + w.from + row;
-      const uint32_t n = visible_keys(z, w.from + row), first = first_key(z, w.from + row, n);
-      const Range range{first, n};
-      N *const x = &p.at(row, 0), *const dx = &ds.at(row, 0);
-      const N m = z.m[at], r = z.r[at];
-      fill(x, Range{0, begin}, N(0));
-      fill(dx, Range{0, begin}, N(0));
-      fill_rest(x, visible);
-      fill_rest(dx, visible);
-      extras.masked(x, row, range);
-      extras.dropped(dx, row, range);
+    RowsAhead<T, N, 2> ahead(z, shared, tiles, begin, visible, w.size);
+    ahead.each_row(w, [&](uint32_t row, N* const (&own)[2]) {
+      N* const to = &ds.at(row, 0);
+      const N *const x = own[0], *const dx = own[1];
       const auto both = [=](uint64_t i) { return load_pairs(x + i, dx + i); };
-      const auto product = [=](uint64_t i, const Four<Pair<N>>& both) {
-        Four<N> four = each_of([](Pair<N> e) { return math::mul(e.y, e.x); }, both);
+      const auto product = [](uint64_t, const Four<Pair<N>>& both) {
+        return each_of([](Pair<N> e) { return math::mul(e.y, e.x); }, both);
+      };
+      const N dot = keys_sum<N>(begin, visible, both, product, product);
+      each_key(begin, visible, both, [&](uint64_t i, const Four<Pair<N>>& both, uint32_t) {
+        Four<N> four = each_of(
+            [&](Pair<N> e) { return math::mul(math::mul(e.x, math::sub(e.y, dot)), z.scale); }, both);
 #pragma unroll
         for (uint32_t k = 0; k < 4; k++)
-          if (i + k < first) four[k] = N(0);
-        return four;
-      };
-      const N dot = keys_sum<N>(n, both, [=](uint64_t i, Four<Pair<N>> four) {
-#pragma unroll
-        for (int k = 0; k < 4; k++) four[k].x = math::mul(exp_below(math::sub(four[k].x, m)), r);
-        store_four(x + i, each_of([](Pair<N> e) { return e.x; }, four));
-        return product(i, four);
-      }, product);
-      each_key(begin, n, both, [&](uint64_t i, const Four<Pair<N>>& four, uint32_t) {
-        store_four(dx + i, each_of(
-            [&](Pair<N> e) { return math::mul(math::mul(e.x, math::sub(e.y, dot)), z.scale); }, four));
+          if (!in_window(z, {w.from + row, (uint32_t)i + k})) four[k] = N(0);
+        store_four(to + i, four);
       });
-      fill(dx, Range{begin, first}, N(0));
-      fill(dx, Range{n, visible}, N(0));
-      if (threadIdx.x % 32 == 0) z.dot[at] = dot;
+      if (threadIdx.x % 32 == 0) z.dot[first + row] = dot;
     });
     __syncthreads();
-    product<kOfColumns>(shared, matrix<T>(z, z.dq, w.i, w.from), ds, shared_matrix<const T>(z, z.k, w.i, 0), w.size,
-                        z.d, N(1), keys, nothing_hidden, sums);
+    product<kOfColumns>(
+        shared, column_tiles(z.d), w.size,
+        [&](uint32_t t) { return Operands<N, const T>{ds, k.from(0, t * kColumns), z.d - t * kColumns}; }, keys,
+        nothing_hidden, sums, [&](uint32_t t, const auto& part, bool) {
+          put(part, matrix<T>(z, z.dq, w.i, w.from).from(0, t * kColumns), w.size, z.d - t * kColumns);
+        });
   });
 }
 
@@ -544,80 +677,108 @@ template <class N> DEV uint32_t end_rows(const Attention<N>& z, uint32_t key) {
   return last < 0 ? 0 : minimum((uint32_t)last / kChunk * kChunk + kChunk, z.t);
 }
 
+// drop_columns changes p of the keys of a tile, for rows from `begin` to `end`.
+template <class T, class N>
+DEV void drop_columns(const Attention<N>& z, const Matrix<N>& p, const RowTile& w, uint32_t begin, uint32_t end) {
+  if (!z.kept.data) return;
+  const Matrix<const uint8_t> kept = matrix<const uint8_t>(z, z.kept, w.i, 0);
+  share_rows<T>(w, [&](uint32_t j) {
+#pragma unroll 1
+    for (uint32_t i = begin + threadIdx.x % 32; i < end; i += 32)
+      p.at(j, i) = math::mul(p.at(j, i), factor(z, kept, {i, w.from + j}));
+  });
+  __syncthreads();
+}
+
 // dk and dv. A block's scratch is (p * kept)ᵀ and dsᵀ, both [128 T].
 template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
-  SHARED(Shared<T>, shared, );
-  const Matrix<N> p = scratch_tile<T>(z, 2, 0, z.t), ds = scratch_tile<T>(z, 2, 1, z.t);
+  SHARED_DYNAMIC(memory);
+  auto& shared = *reinterpret_cast<Shared<T>*>(memory);
+  const Matrix<N> p = scratch_tile<T>(z, 2, 0, z.t), ds = p.from(tile_rows<T>(), 0);
   N* const sums = scratch_sums<T>(z, 2, z.t);
   each_row_tile<T>(z, z.s, false, [&](const RowTile& w) {
     const uint32_t end = end_rows(z, w.from);
     // From the first chunk on with a row that attends to key j of the tile.
-    const auto rows = [&](uint32_t j) {
+    const auto rows = [&](uint32_t, uint32_t j) {
       const uint32_t hidden = hidden_rows(z, w.from + j), begin = hidden - hidden % kChunk;
       return Terms{begin, end, begin > 0};
     };
-    const uint32_t from = minimum(rows(0).begin, end);
-    const Matrix<const T> q = matrix<const T>(z, z.q, w.i, 0), g = matrix<const T>(z, z.g, w.i, 0);
-#pragma unroll 1
-    for (int pass = 0; pass < 2; pass++) {  // s, then dp
-      const uint32_t width = pass ? z.e : z.d;
-      const auto k = shared_matrix<const T>(z, z.k, w.i, w.from), v = shared_matrix<const T>(z, z.v, w.i, w.from);
-      product<kOfTerms>(
-          shared, choose(pass, p, ds).from(0, from), choose(pass, k, v),
-          choose(pass, q, g).from(from, 0).transposed(), w.size, end - from, pass ? N(1) : z.scale,
-          [&](uint32_t) { return Terms{0, width, false}; },
-          [&](uint32_t j, uint32_t c) {
-            const uint32_t row = from + c, key = w.from + j;
-            return hidden(z, row, row + kColumns - 1, key, key + kGroup - 1);
-          },
-          sums);
-    }
+    const uint32_t from = minimum(rows(0, 0).begin, end);
+    const uint64_t first = (uint64_t)w.i * z.t;
+    const auto row = [=](uint32_t t) { return from + t / 2 * kColumns; };
+    const Matrix<const T> k = shared_matrix<const T>(z, z.k, w.i, w.from),
+                          v = shared_matrix<const T>(z, z.v, w.i, w.from);
+    // Of q or g, computed for each tile, which takes fewer registers.
+    const auto of_queries = [&](int pass, uint32_t row) {
+      return matrix<const T>(z, choose(pass, z.q, z.g), w.i, row);
+    };
+    product<kOfTerms>(  // a tile of p, then the same of ds
+        shared, 2 * column_tiles(end - from), w.size,
+        [&](uint32_t t) {
+          return Operands<const T, const T>{choose(t % 2, k, v), of_queries(t % 2, row(t)).transposed(), end - row(t)};
+        },
+        [&](uint32_t t, uint32_t) { return Terms{0, t % 2 ? z.e : z.d, false}; },
+        [&](uint32_t t, uint32_t j) {
+          return hidden(z, row(t), row(t) + kColumns - 1, w.from + j, w.from + j + kGroup - 1);
+        },
+        sums, [&](uint32_t t, auto part, bool active) {
+          constexpr int kOwn = decltype(part)::kColumns;
+          const auto at = [&](int i, int j) { return Score{row(t) + part.column(j), w.from + part.row(i)}; };
+          const auto of_rows = [&](const N* x, N (&own)[kOwn]) {
+#pragma unroll
+            for (int j = 0; j < kOwn; j++) own[j] = x[first + minimum(at(0, j).row, z.t - 1)];
+          };
+          if (active) {
+            if (t % 2) {
+              drop(z, w.i, part, at);
+              N dot[kOwn];
+              of_rows(z.dot, dot);
+#pragma unroll
+              for (int i = 0; i < part.kRows; i++) {
+                const auto own = from_scratch(Part<N, 1, kOwn>{{}, part.row(i), part.first_column}, p.from(0, row(t)),
+                                              end - row(t));
+#pragma unroll
+                for (int j = 0; j < kOwn; j++)
+                  part.x[i][j] = math::mul(math::mul(own.x[0][j], math::sub(part.x[i][j], dot[j])), z.scale);
+              }
+            } else {
+              N m[kOwn], r[kOwn];
+              of_rows(z.m, m);
+              of_rows(z.r, r);
+              part.each([&](int, int, N x) { return math::mul(x, z.scale); });
+              add_mask<T>(z, w.i, part, at);
+              part.each([&](int, int j, N x) { return probability(x, m[j], r[j]); });
+            }
+            hide(z, part, at, N(0));
+          }
+          put_scratch(part, p.from(t % 2 * tile_rows<T>(), row(t)), end - row(t));
+        });
     __syncthreads();
-    const Extras<T, N, true> extras{z, w.i, 0};
-    const N *const m = z.m + (uint64_t)w.i * z.t, *const r = z.r + (uint64_t)w.i * z.t,
-            *const dot = z.dot + (uint64_t)w.i * z.t;
-    each_row<T>(w, [&](uint32_t j) {
-      const uint32_t key = w.from + j, first = minimum(hidden_rows(z, key), z.t);
-      const int32_t last = (int32_t)key - z.first;  // row that attends to it
-      const Range range{first, last < (int32_t)first ? first : minimum((uint32_t)last + 1, z.t)};
-      N *const x = &p.at(j, 0), *const dx = &ds.at(j, 0);
-      fill_rest(x, end);
-      fill_rest(dx, end);
-      extras.masked(x, key, range);
-      extras.dropped(dx, key, range);
-      const auto both = [=](uint64_t i) { return load_pairs(x + i, dx + i); };
-      each_key(from, end, both, [&](uint64_t i, const Four<Pair<N>>& four, uint32_t) {
-        Four<N> p = each_of([](Pair<N> e) { return e.x; }, four), dp = each_of([](Pair<N> e) { return e.y; }, four);
-        const Four<N> ms = some_four(m, i, z.t), rs = some_four(r, i, z.t), dots = some_four(dot, i, z.t);
-        p = each_of([](N s, N m, N r) { return math::mul(exp_below(math::sub(s, m)), r); }, p, ms, rs);
-        dp = each_of([&](N p, N dp, N dot) { return math::mul(math::mul(p, math::sub(dp, dot)), z.scale); }, p, dp,
-                     dots);
-        store_four(x + i, p);
-        store_four(dx + i, dp);
-      });
-      extras.dropped(x, key, range);
-      fill(x, Range{from, range.first}, N(0));
-      fill(x, Range{range.end, end}, N(0));
-      fill(dx, Range{from, range.first}, N(0));
-      fill(dx, Range{range.end, end}, N(0));
-    });
-    __syncthreads();
-#pragma unroll 1
-    for (int pass = 0; pass < 2; pass++) {
-      const Matrix<T> to = choose(pass, matrix<T>(z, z.dv, w.i, w.from), matrix<T>(z, z.dk, w.i, w.from));
-      product<kOfColumns>(shared, to, choose(pass, p, ds), choose(pass, g, q), w.size, pass ? z.d : z.e, N(1), rows,
-                          nothing_hidden, sums);
-    }
+    drop_columns<T>(z, p, w, from, end);
+    const uint32_t of_v = column_tiles(z.e);
+    const auto column = [=](uint32_t t) { return (t < of_v ? t : t - of_v) * kColumns; };
+    product<kOfColumns>(  // dv, then dk
+        shared, of_v + column_tiles(z.d), w.size,
+        [&](uint32_t t) {
+          const int pass = t >= of_v;
+          return Operands<N, const T>{choose(pass, p, ds), of_queries(!pass, 0).from(0, column(t)),
+                                      (pass ? z.d : z.e) - column(t)};
+        },
+        rows, nothing_hidden, sums, [&](uint32_t t, const auto& part, bool) {
+          const int pass = t >= of_v;
+          const Matrix<T> to = choose(pass, matrix<T>(z, z.dv, w.i, w.from), matrix<T>(z, z.dk, w.i, w.from));
+          put(part, to.from(0, column(t)), w.size, (pass ? z.d : z.e) - column(t));
+        });
   });
 }
 
 }  // namespace
 
-#define ATTENTION(suffix, T)                                                                          \
-  ENTRY(attention##suffix, threads<T>(), sizeof(T) == 4 ? 2 : 1, (Attention<ComputeType<T>> z), forward<T>(z)) \
-  ENTRY(attention_grad_rows##suffix, threads<T>(), sizeof(T) == 4 ? 2 : 1, (Attention<ComputeType<T>> z),     \
-        grad_rows<T>(z))                                                                              \
-  ENTRY(attention_grad_keys##suffix, threads<T>(), sizeof(T) == 4 ? 2 : 1, (Attention<ComputeType<T>> z),     \
-        grad_keys<T>(z))
+#define ATTENTION_KERNEL(name, T, function) \
+  ENTRY(name, threads<T>(), sizeof(T) == 4 ? 2 : 1, (Attention<ComputeType<T>> z), function<T>(z))
+#define ATTENTION(suffix, T)                                            \
+  ATTENTION_KERNEL(attention##suffix, T, forward)                       \
+  ATTENTION_KERNEL(attention_grad_rows##suffix, T, grad_rows)           \
+  ATTENTION_KERNEL(attention_grad_keys##suffix, T, grad_keys)
 
 FLOATS(ATTENTION)

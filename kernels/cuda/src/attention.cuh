@@ -11,12 +11,12 @@ struct Heads {
 
 // Attention is the launch, with compute type N. Matrix i belongs to head i % heads of batch entry i / heads; m, r and
 // dot are [count T]. Row i attends to the keys from i+first to i+last, -T <= first <= S and 0 <= last <= S. Where mask
-// or kept [T S] has no data, there is none.
+// or kept [T S] has no data, there is none. A warp has `cached` elements of shared memory for rows.
 template <class N> struct Attention {
   Heads q, k, v, y, g, dq, dk, dv, mask, kept;
   N *m, *r, *dot, *scratch;
   uint64_t count;
-  uint32_t heads, t, s, d, e, last, group;
+  uint32_t heads, t, s, d, e, last, group, cached;
   int32_t first;
   double factor;  // of probabilities that dropout keeps
   N scale;
