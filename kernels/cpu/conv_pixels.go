@@ -79,14 +79,18 @@ func pixelByPixel(u *unfolding[float32], parts []part[float32]) {
 					u.copyChannel(data[c*plane:(c+1)*plane], image, g*u.channels+c)
 				}
 			}
+			dst := u.dst[image*u.dstImage+g*u.m*u.dstChannel:]
+			var after *matmul.Fetch
+			if u.images*u.dstImage > mostResult {
+				after = fetch(u, i, i+1 < hi)
+			}
 			for k := range parts {
 				p := &parts[k]
 				for d := range p.size[0] {
 					products[g*len(parts)+k].Multiply(result[(p.base+d*p.step[0])*padded:], p.step[1]*padded,
-						p.step[2]*padded, data[d*spatial[0]:], spatial[1], spatial[2], p.size[1], p.size[2])
+						p.step[2]*padded, data[d*spatial[0]:], spatial[1], spatial[2], p.size[1], p.size[2], after)
 				}
 			}
-			dst := u.dst[image*u.dstImage+g*u.m*u.dstChannel:]
 			matmul.Transpose(dst, u.dstChannel, matmul.Matrix{Data: result, RowStride: padded, ColStride: 1},
 				u.dstChannel, u.m)
 			if finish := u.finish(g); finish != nil {
@@ -96,6 +100,19 @@ func pixelByPixel(u *unfolding[float32], parts []part[float32]) {
 			}
 		}
 	})
+}
+
+// fetch is the result of an image and, if it follows, what is read of the next one. Groups count as images.
+func fetch(u *unfolding[float32], i int, follows bool) *matmul.Fetch {
+	of := func(data []float32, i, image, channels, channel int) []float32 {
+		data = data[i/u.groups*image+i%u.groups*channels*channel:]
+		return data[:min(len(data), channels*channel)]
+	}
+	f := &matmul.Fetch{Write: of(u.dst, i, u.dstImage, u.m, u.dstChannel)}
+	if follows {
+		f.Read = of(u.src, i+1, u.strides[0], u.channels, u.strides[1])
+	}
+	return f
 }
 
 // pixelsPay reports whether the gradient of the weight is computed so, its columns taking the place of pixels: vectors
@@ -142,7 +159,7 @@ func (x *channelsLast[T]) addPixels(p *weightPart, product []float32, padded int
 				w := matmul.NewPixels(a, x.out, columns, b.Rows[from:to], nil, memory)
 				for d := range p.size[0] {
 					w.Multiply(sums[i*len(product)+d*p.size[1]*n*padded:], n*padded, padded,
-						b.Data[d*x.dilation[0]*x.length[1]*row:], x.dilation[1]*row, 1, p.size[1], n)
+						b.Data[d*x.dilation[0]*x.length[1]*row:], x.dilation[1]*row, 1, p.size[1], n, nil)
 				}
 			}
 		})

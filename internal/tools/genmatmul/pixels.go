@@ -20,12 +20,12 @@ func pixels(g *build.Context, rows int) {
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
 	g.SignatureExpr("func(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, " +
-		"ldc, cPanel, panels, strips int, add bool)")
+		"ldc, cPanel, panels, strips int, add bool, read, write *float32, lines int)")
 
 	t := &tileKernel{Context: g}
 	const width = 2 * 64 // bytes of a strip
 	panel, panelA, panelC := g.AllocLocal(8), g.AllocLocal(8), g.AllocLocal(8)
-	at, b := g.GP64(), g.GP64()
+	at, read, apart := g.GP64(), g.GP64(), g.GP64()
 	address := rowAddress(g, rows, at, t.stride("aRow"))
 	sums := make([][2]reg.VecVirtual, rows)
 	each := func(c reg.GPVirtual, f func(sum reg.VecVirtual, at operand.Mem)) {
@@ -41,6 +41,10 @@ func pixels(g *build.Context, rows int) {
 		}
 	}
 
+	g.MOVQ(t.arg("read"), read)
+	g.MOVQ(t.arg("write"), apart)
+	g.SUBQ(read, apart)
+
 	g.Label("strip")
 	g.MOVQ(t.load("panels"), panel)
 	g.MOVQ(t.load("a"), panelA)
@@ -52,27 +56,9 @@ func pixels(g *build.Context, rows int) {
 			avx512.zero(g, sums[r][v])
 		}
 	}
-	k, columns, a := t.load("k"), t.load("aCols"), g.GP64()
-	g.MOVQ(t.arg("b"), b)
-	g.MOVQ(panelA, a)
-	of, element := [2]reg.VecVirtual{g.ZMM(), g.ZMM()}, g.ZMM()
-	g.Label("step")
-	g.MOVQ(operand.Mem{Base: columns}, at)
-	g.LEAQ(operand.Mem{Base: a, Index: at, Scale: 4}, at)
-	for v := range of {
-		g.VMOVUPS(operand.Mem{Base: b, Disp: 64 * v}, of[v])
-	}
-	for r := range sums {
-		g.VBROADCASTSS(address[r], element)
-		for v := range of {
-			g.VFMADD231PS(of[v], element, sums[r][v])
-		}
-	}
-	g.ADDQ(operand.U8(8), columns)
-	g.ADDQ(operand.U32(width), b)
-	g.DECQ(k)
-	g.JNE(operand.LabelRef("step"))
+	b := pixelSteps(t, panelA, at, read, apart, address, sums)
 
+	g.Label("sums")
 	c := g.GP64()
 	g.CMPB(t.arg("add"), operand.U8(0))
 	g.JE(operand.LabelRef("store"))
@@ -91,4 +77,47 @@ func pixels(g *build.Context, rows int) {
 	g.JNE(operand.LabelRef("strip"))
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// pixelSteps emits the loop over k, once with lines that are fetched and once without, and returns where B then is.
+func pixelSteps(t *tileKernel, panelA operand.Mem, at, read, apart reg.GPVirtual, address []operand.Mem,
+	sums [][2]reg.VecVirtual) (b reg.GPVirtual) {
+	g := t.Context
+	k, columns, a := t.load("k"), t.load("aCols"), g.GP64()
+	b = g.GP64()
+	g.MOVQ(t.arg("b"), b)
+	g.MOVQ(panelA, a)
+	of, element := [2]reg.VecVirtual{g.ZMM(), g.ZMM()}, g.ZMM()
+	step := func(fetch func()) {
+		g.MOVQ(operand.Mem{Base: columns}, at)
+		g.LEAQ(operand.Mem{Base: a, Index: at, Scale: 4}, at)
+		fetch()
+		for v := range of {
+			g.VMOVUPS(operand.Mem{Base: b, Disp: 64 * v}, of[v])
+		}
+		for r := range sums {
+			g.VBROADCASTSS(address[r], element)
+			for v := range of {
+				g.VFMADD231PS(of[v], element, sums[r][v])
+			}
+		}
+		g.ADDQ(operand.U8(8), columns)
+		g.ADDQ(operand.U32(2*64), b)
+		g.DECQ(k)
+	}
+	g.CMPQ(t.arg("lines"), operand.U8(0))
+	g.JLE(operand.LabelRef("step"))
+	g.SUBQ(k, t.arg("lines"))
+	g.Label("fetch")
+	step(func() {
+		g.PREFETCHT1(operand.Mem{Base: read})
+		g.PREFETCHT1(operand.Mem{Base: read, Index: apart, Scale: 1})
+		g.ADDQ(operand.U8(64), read)
+	})
+	g.JNE(operand.LabelRef("fetch"))
+	g.JMP(operand.LabelRef("sums"))
+	g.Label("step")
+	step(func() {})
+	g.JNE(operand.LabelRef("step"))
+	return b
 }

@@ -22,9 +22,10 @@ type correlateFunc func(k int, grad *float32, gradRow int, x *float32, rows *int
 
 // pixelsFunc computes, for one chunk of k, tiles of some panels of A, of so many rows as the kernel has, and strips of
 // B, two vectors wide: the chains of a[q*aPanel+i*aRow+aCols[p]] b[(s*k+p)*width+j], of at least one p, are stored in
-// or added to c[q*cPanel+i*ldc+s*width+j].
+// or added to c[q*cPanel+i*ldc+s*width+j]. Meanwhile lines of 16 elements from read and from write on come to the
+// level-2 cache, one of both for each p of the first tiles, until there are as many as given.
 type pixelsFunc func(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32,
-	ldc, cPanel, panels, strips int, add bool)
+	ldc, cPanel, panels, strips int, add bool, read, write *float32, lines int)
 
 // assembly is the micro-kernels of one tier.
 type assembly struct {

@@ -65,8 +65,31 @@ func (p *Pixels) chunkEnd(k int) int {
 	return (&UnfoldedOf[float32]{Rows: p.terms, Chunks: p.ends}).ChunkEnd(k)
 }
 
+// Fetch is what is read and what is written after a product, which brings it to the level-2 cache: multiplications
+// leave memory idle.
+type Fetch struct {
+	Read, Write []float32
+	lines       int // that came
+}
+
+// next is where to go on and how many lines are left. Where there is nothing, hot stands in for it.
+func (f *Fetch) next(hot *float32) (read, write *float32, lines int) {
+	const line = 16
+	if f == nil {
+		return hot, hot, 0
+	}
+	at := func(memory []float32) *float32 {
+		if i := f.lines * line; i < len(memory) {
+			return &memory[i]
+		}
+		return hot
+	}
+	return at(f.Read), at(f.Write), divideUp(max(len(f.Read), len(f.Write)), line) - f.lines
+}
+
 // Multiply computes rows of n pixels. In data rows are row and pixels step elements apart, in dst dstRow and dstStep.
-func (p *Pixels) Multiply(dst []float32, dstRow, dstStep int, data []float32, row, step, rows, n int) {
+// f, unless it is nil, goes on.
+func (p *Pixels) Multiply(dst []float32, dstRow, dstStep int, data []float32, row, step, rows, n int, f *Fetch) {
 	tier := current()
 	width := p.strips * tier.width()
 	from, to := p.last+(rows-1)*row+(n-1)*step, (rows-1)*dstRow+(n-1)*dstStep+width
@@ -84,8 +107,12 @@ func (p *Pixels) Multiply(dst []float32, dstRow, dstStep int, data []float32, ro
 		k1 = p.chunkEnd(k0)
 		for i := range pieces {
 			from, to := i*n/pieces, (i+1)*n/pieces
+			read, write, lines := f.next(&dst[0])
 			tier.pixels[to-from](k1-k0, &data[from*step], step, &p.terms[k0], row, &p.weights[width*k0],
-				&dst[from*dstStep], dstStep, dstRow, rows, p.strips, k0 > 0)
+				&dst[from*dstStep], dstStep, dstRow, rows, p.strips, k0 > 0, read, write, lines)
+			if f != nil {
+				f.lines += min(lines, (k1-k0)*rows*p.strips)
+			}
 		}
 	}
 }

@@ -44,7 +44,13 @@ func TestPixels(t *testing.T) {
 		}{{a, nil, nil, want}, {of, chunks.LeftColumns, chunks.Chunks, inChunks}} {
 			p := NewPixels(c.weight, m, c.columns, terms, c.ends, make([]float32, padded*k))
 			got := slices.Repeat([]float32{7}, rows*n*apart*padded)
-			p.Multiply(got, n*apart*padded, apart*padded, data, row, step, rows, n)
+			f := &Fetch{Read: data[:r.IntN(len(data)+1)], Write: got[:r.IntN(len(got)+1)]}
+			lines := min(divideUp(max(len(f.Read), len(f.Write)), 16),
+				k*rows*divideUp(n, MostPixels())*padded/PixelLanes())
+			p.Multiply(got, n*apart*padded, apart*padded, data, row, step, rows, n, []*Fetch{nil, f}[n%2])
+			if f.lines != lines*(n%2) {
+				t.Errorf("%d rows of %d pixels, %d terms: %d lines came, not %d", rows, n, k, f.lines, lines)
+			}
 			for j := range rows * n {
 				for i := range m {
 					if v := got[j*apart*padded+i]; v != c.want[i*rows*n+j] {

@@ -336,72 +336,72 @@ func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, 
 // pixels1AVX512 computes panels of 1 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels1AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels1AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels2AVX512 computes panels of 2 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels2AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels2AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels3AVX512 computes panels of 3 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels3AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels3AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels4AVX512 computes panels of 4 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels4AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels4AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels5AVX512 computes panels of 5 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels5AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels5AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels6AVX512 computes panels of 6 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels6AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels6AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels7AVX512 computes panels of 7 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels7AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels7AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels8AVX512 computes panels of 8 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels8AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels8AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels9AVX512 computes panels of 9 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels9AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels9AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels10AVX512 computes panels of 10 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels10AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels10AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels11AVX512 computes panels of 11 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels11AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels11AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels12AVX512 computes panels of 12 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels12AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels12AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels13AVX512 computes panels of 13 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels13AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels13AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // pixels14AVX512 computes panels of 14 rows, see pixelsFunc.
 //
 //go:noescape
-func pixels14AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
+func pixels14AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //

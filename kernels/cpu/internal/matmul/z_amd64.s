@@ -12385,11 +12385,14 @@ next:
 	VZEROUPPER
 	RET
 
-// func pixels1AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels1AVX512(SB), NOSPLIT, $24-89
+// func pixels1AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels1AVX512(SB), NOSPLIT, $24-120
 	MOVQ aRow+16(FP), AX
 	SHLQ $0x02, AX
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -12402,35 +12405,57 @@ strip:
 panel:
 	VPXORD Z0, Z0, Z0
 	VPXORD Z1, Z1, Z1
-	MOVQ   k+0(FP), DX
-	MOVQ   aCols+24(FP), BX
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), SI
+	MOVQ   k+0(FP), BX
+	MOVQ   aCols+24(FP), SI
+	MOVQ   b+40(FP), R8
+	MOVQ   8(SP), DI
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   BX, lines+112(FP)
 
-step:
-	MOVQ         (BX), AX
-	LEAQ         (SI)(AX*4), AX
-	VMOVUPS      (CX), Z2
-	VMOVUPS      64(CX), Z3
+fetch:
+	MOVQ         (SI), AX
+	LEAQ         (DI)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R8), Z2
+	VMOVUPS      64(R8), Z3
 	VBROADCASTSS (AX), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         $0x08, BX
-	ADDQ         $0x00000080, CX
-	DECQ         DX
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000080, R8
+	DECQ         BX
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (SI), AX
+	LEAQ         (DI)(AX*4), AX
+	VMOVUPS      (R8), Z2
+	VMOVUPS      64(R8), Z3
+	VBROADCASTSS (AX), Z4
+	VFMADD231PS  Z2, Z4, Z0
+	VFMADD231PS  Z3, Z4, Z1
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000080, R8
+	DECQ         BX
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), DX
-	SHLQ         $0x02, DX
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), BX
+	SHLQ   $0x02, BX
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), DX
-	SHLQ    $0x02, DX
+	MOVQ    ldc+56(FP), BX
+	SHLQ    $0x02, BX
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -12443,18 +12468,21 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R8, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels2AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels2AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
+// func pixels2AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels2AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -12469,44 +12497,69 @@ panel:
 	VPXORD Z1, Z1, Z1
 	VPXORD Z2, Z2, Z2
 	VPXORD Z3, Z3, Z3
-	MOVQ   k+0(FP), BX
-	MOVQ   aCols+24(FP), SI
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), DI
+	MOVQ   k+0(FP), SI
+	MOVQ   aCols+24(FP), DI
+	MOVQ   b+40(FP), R9
+	MOVQ   8(SP), R8
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   SI, lines+112(FP)
 
-step:
-	MOVQ         (SI), AX
-	LEAQ         (DI)(AX*4), AX
-	VMOVUPS      (CX), Z4
-	VMOVUPS      64(CX), Z5
+fetch:
+	MOVQ         (DI), AX
+	LEAQ         (R8)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
 	VBROADCASTSS (AX), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (AX)(DX*1), Z6
+	VBROADCASTSS (AX)(BX*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         $0x08, SI
-	ADDQ         $0x00000080, CX
-	DECQ         BX
+	ADDQ         $0x08, DI
+	ADDQ         $0x00000080, R9
+	DECQ         SI
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (DI), AX
+	LEAQ         (R8)(AX*4), AX
+	VMOVUPS      (R9), Z4
+	VMOVUPS      64(R9), Z5
+	VBROADCASTSS (AX), Z6
+	VFMADD231PS  Z4, Z6, Z0
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (AX)(BX*1), Z6
+	VFMADD231PS  Z4, Z6, Z2
+	VFMADD231PS  Z5, Z6, Z3
+	ADDQ         $0x08, DI
+	ADDQ         $0x00000080, R9
+	DECQ         SI
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), BX
-	SHLQ         $0x02, BX
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         BX, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), SI
+	SHLQ   $0x02, SI
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   SI, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), BX
-	SHLQ    $0x02, BX
+	MOVQ    ldc+56(FP), SI
+	SHLQ    $0x02, SI
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    BX, AX
+	ADDQ    SI, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -12519,18 +12572,21 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R9, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels3AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels3AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
+// func pixels3AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels3AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -12547,53 +12603,81 @@ panel:
 	VPXORD Z3, Z3, Z3
 	VPXORD Z4, Z4, Z4
 	VPXORD Z5, Z5, Z5
-	MOVQ   k+0(FP), BX
-	MOVQ   aCols+24(FP), SI
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), DI
+	MOVQ   k+0(FP), SI
+	MOVQ   aCols+24(FP), DI
+	MOVQ   b+40(FP), R9
+	MOVQ   8(SP), R8
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   SI, lines+112(FP)
 
-step:
-	MOVQ         (SI), AX
-	LEAQ         (DI)(AX*4), AX
-	VMOVUPS      (CX), Z6
-	VMOVUPS      64(CX), Z7
+fetch:
+	MOVQ         (DI), AX
+	LEAQ         (R8)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R9), Z6
+	VMOVUPS      64(R9), Z7
 	VBROADCASTSS (AX), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (AX)(DX*1), Z8
+	VBROADCASTSS (AX)(BX*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (AX)(DX*2), Z8
+	VBROADCASTSS (AX)(BX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         $0x08, SI
-	ADDQ         $0x00000080, CX
-	DECQ         BX
+	ADDQ         $0x08, DI
+	ADDQ         $0x00000080, R9
+	DECQ         SI
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (DI), AX
+	LEAQ         (R8)(AX*4), AX
+	VMOVUPS      (R9), Z6
+	VMOVUPS      64(R9), Z7
+	VBROADCASTSS (AX), Z8
+	VFMADD231PS  Z6, Z8, Z0
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (AX)(BX*1), Z8
+	VFMADD231PS  Z6, Z8, Z2
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (AX)(BX*2), Z8
+	VFMADD231PS  Z6, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z5
+	ADDQ         $0x08, DI
+	ADDQ         $0x00000080, R9
+	DECQ         SI
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), BX
-	SHLQ         $0x02, BX
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         BX, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         BX, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), SI
+	SHLQ   $0x02, SI
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   SI, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   SI, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), BX
-	SHLQ    $0x02, BX
+	MOVQ    ldc+56(FP), SI
+	SHLQ    $0x02, SI
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    BX, AX
+	ADDQ    SI, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    BX, AX
+	ADDQ    SI, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -12606,19 +12690,22 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R9, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels4AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels4AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
+// func pixels4AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels4AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -12637,62 +12724,93 @@ panel:
 	VPXORD Z5, Z5, Z5
 	VPXORD Z6, Z6, Z6
 	VPXORD Z7, Z7, Z7
-	MOVQ   k+0(FP), SI
-	MOVQ   aCols+24(FP), DI
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R8
+	MOVQ   k+0(FP), DI
+	MOVQ   aCols+24(FP), R8
+	MOVQ   b+40(FP), R10
+	MOVQ   8(SP), R9
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   DI, lines+112(FP)
 
-step:
-	MOVQ         (DI), AX
-	LEAQ         (R8)(AX*4), AX
-	VMOVUPS      (CX), Z8
-	VMOVUPS      64(CX), Z9
+fetch:
+	MOVQ         (R8), AX
+	LEAQ         (R9)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
 	VBROADCASTSS (AX), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (AX)(DX*1), Z10
+	VBROADCASTSS (AX)(BX*1), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (AX)(DX*2), Z10
+	VBROADCASTSS (AX)(BX*2), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (AX)(BX*1), Z10
+	VBROADCASTSS (AX)(SI*1), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         $0x08, DI
-	ADDQ         $0x00000080, CX
-	DECQ         SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x00000080, R10
+	DECQ         DI
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R8), AX
+	LEAQ         (R9)(AX*4), AX
+	VMOVUPS      (R10), Z8
+	VMOVUPS      64(R10), Z9
+	VBROADCASTSS (AX), Z10
+	VFMADD231PS  Z8, Z10, Z0
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (AX)(BX*1), Z10
+	VFMADD231PS  Z8, Z10, Z2
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (AX)(BX*2), Z10
+	VFMADD231PS  Z8, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z5
+	VBROADCASTSS (AX)(SI*1), Z10
+	VFMADD231PS  Z8, Z10, Z6
+	VFMADD231PS  Z9, Z10, Z7
+	ADDQ         $0x08, R8
+	ADDQ         $0x00000080, R10
+	DECQ         DI
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), SI
-	SHLQ         $0x02, SI
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         SI, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         SI, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         SI, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), DI
+	SHLQ   $0x02, DI
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   DI, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   DI, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   DI, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), SI
-	SHLQ    $0x02, SI
+	MOVQ    ldc+56(FP), DI
+	SHLQ    $0x02, DI
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    SI, AX
+	ADDQ    DI, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    SI, AX
+	ADDQ    DI, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    SI, AX
+	ADDQ    DI, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -12705,19 +12823,22 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R10, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels5AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels5AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
+// func pixels5AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels5AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -12738,71 +12859,105 @@ panel:
 	VPXORD Z7, Z7, Z7
 	VPXORD Z8, Z8, Z8
 	VPXORD Z9, Z9, Z9
-	MOVQ   k+0(FP), SI
-	MOVQ   aCols+24(FP), DI
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R8
+	MOVQ   k+0(FP), DI
+	MOVQ   aCols+24(FP), R8
+	MOVQ   b+40(FP), R10
+	MOVQ   8(SP), R9
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   DI, lines+112(FP)
 
-step:
-	MOVQ         (DI), AX
-	LEAQ         (R8)(AX*4), AX
-	VMOVUPS      (CX), Z10
-	VMOVUPS      64(CX), Z11
+fetch:
+	MOVQ         (R8), AX
+	LEAQ         (R9)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
 	VBROADCASTSS (AX), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (AX)(DX*1), Z12
+	VBROADCASTSS (AX)(BX*1), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (AX)(DX*2), Z12
+	VBROADCASTSS (AX)(BX*2), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (AX)(BX*1), Z12
+	VBROADCASTSS (AX)(SI*1), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (AX)(DX*4), Z12
+	VBROADCASTSS (AX)(BX*4), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         $0x08, DI
-	ADDQ         $0x00000080, CX
-	DECQ         SI
+	ADDQ         $0x08, R8
+	ADDQ         $0x00000080, R10
+	DECQ         DI
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R8), AX
+	LEAQ         (R9)(AX*4), AX
+	VMOVUPS      (R10), Z10
+	VMOVUPS      64(R10), Z11
+	VBROADCASTSS (AX), Z12
+	VFMADD231PS  Z10, Z12, Z0
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (AX)(BX*1), Z12
+	VFMADD231PS  Z10, Z12, Z2
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (AX)(BX*2), Z12
+	VFMADD231PS  Z10, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (AX)(SI*1), Z12
+	VFMADD231PS  Z10, Z12, Z6
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (AX)(BX*4), Z12
+	VFMADD231PS  Z10, Z12, Z8
+	VFMADD231PS  Z11, Z12, Z9
+	ADDQ         $0x08, R8
+	ADDQ         $0x00000080, R10
+	DECQ         DI
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), SI
-	SHLQ         $0x02, SI
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         SI, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         SI, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         SI, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         SI, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), DI
+	SHLQ   $0x02, DI
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   DI, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   DI, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   DI, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   DI, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), SI
-	SHLQ    $0x02, SI
+	MOVQ    ldc+56(FP), DI
+	SHLQ    $0x02, DI
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    SI, AX
+	ADDQ    DI, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    SI, AX
+	ADDQ    DI, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    SI, AX
+	ADDQ    DI, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
-	ADDQ    SI, AX
+	ADDQ    DI, AX
 	VMOVUPS Z8, (AX)
 	VMOVUPS Z9, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -12815,20 +12970,23 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R10, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels6AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels6AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
+// func pixels6AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels6AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -12851,80 +13009,117 @@ panel:
 	VPXORD Z9, Z9, Z9
 	VPXORD Z10, Z10, Z10
 	VPXORD Z11, Z11, Z11
-	MOVQ   k+0(FP), DI
-	MOVQ   aCols+24(FP), R8
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R9
+	MOVQ   k+0(FP), R8
+	MOVQ   aCols+24(FP), R9
+	MOVQ   b+40(FP), R11
+	MOVQ   8(SP), R10
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R8, lines+112(FP)
 
-step:
-	MOVQ         (R8), AX
-	LEAQ         (R9)(AX*4), AX
-	VMOVUPS      (CX), Z12
-	VMOVUPS      64(CX), Z13
+fetch:
+	MOVQ         (R9), AX
+	LEAQ         (R10)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
 	VBROADCASTSS (AX), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (AX)(DX*1), Z14
+	VBROADCASTSS (AX)(BX*1), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS (AX)(DX*2), Z14
+	VBROADCASTSS (AX)(BX*2), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (AX)(BX*1), Z14
+	VBROADCASTSS (AX)(SI*1), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS (AX)(DX*4), Z14
+	VBROADCASTSS (AX)(BX*4), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (AX)(SI*1), Z14
+	VBROADCASTSS (AX)(DI*1), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         $0x08, R8
-	ADDQ         $0x00000080, CX
-	DECQ         DI
+	ADDQ         $0x08, R9
+	ADDQ         $0x00000080, R11
+	DECQ         R8
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R9), AX
+	LEAQ         (R10)(AX*4), AX
+	VMOVUPS      (R11), Z12
+	VMOVUPS      64(R11), Z13
+	VBROADCASTSS (AX), Z14
+	VFMADD231PS  Z12, Z14, Z0
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (AX)(BX*1), Z14
+	VFMADD231PS  Z12, Z14, Z2
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (AX)(BX*2), Z14
+	VFMADD231PS  Z12, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (AX)(SI*1), Z14
+	VFMADD231PS  Z12, Z14, Z6
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (AX)(BX*4), Z14
+	VFMADD231PS  Z12, Z14, Z8
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (AX)(DI*1), Z14
+	VFMADD231PS  Z12, Z14, Z10
+	VFMADD231PS  Z13, Z14, Z11
+	ADDQ         $0x08, R9
+	ADDQ         $0x00000080, R11
+	DECQ         R8
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), DI
-	SHLQ         $0x02, DI
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         DI, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         DI, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         DI, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         DI, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         DI, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R8
+	SHLQ   $0x02, R8
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R8, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R8, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R8, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R8, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R8, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), DI
-	SHLQ    $0x02, DI
+	MOVQ    ldc+56(FP), R8
+	SHLQ    $0x02, R8
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z8, (AX)
 	VMOVUPS Z9, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z10, (AX)
 	VMOVUPS Z11, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -12937,20 +13132,23 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R11, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels7AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels7AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
+// func pixels7AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels7AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -12975,89 +13173,129 @@ panel:
 	VPXORD Z11, Z11, Z11
 	VPXORD Z12, Z12, Z12
 	VPXORD Z13, Z13, Z13
-	MOVQ   k+0(FP), DI
-	MOVQ   aCols+24(FP), R8
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R9
+	MOVQ   k+0(FP), R8
+	MOVQ   aCols+24(FP), R9
+	MOVQ   b+40(FP), R11
+	MOVQ   8(SP), R10
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R8, lines+112(FP)
 
-step:
-	MOVQ         (R8), AX
-	LEAQ         (R9)(AX*4), AX
-	VMOVUPS      (CX), Z14
-	VMOVUPS      64(CX), Z15
+fetch:
+	MOVQ         (R9), AX
+	LEAQ         (R10)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R11), Z14
+	VMOVUPS      64(R11), Z15
 	VBROADCASTSS (AX), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS (AX)(DX*1), Z16
+	VBROADCASTSS (AX)(BX*1), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS (AX)(DX*2), Z16
+	VBROADCASTSS (AX)(BX*2), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS (AX)(BX*1), Z16
+	VBROADCASTSS (AX)(SI*1), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS (AX)(DX*4), Z16
+	VBROADCASTSS (AX)(BX*4), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS (AX)(SI*1), Z16
+	VBROADCASTSS (AX)(DI*1), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (AX)(BX*2), Z16
+	VBROADCASTSS (AX)(SI*2), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         $0x08, R8
-	ADDQ         $0x00000080, CX
-	DECQ         DI
+	ADDQ         $0x08, R9
+	ADDQ         $0x00000080, R11
+	DECQ         R8
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R9), AX
+	LEAQ         (R10)(AX*4), AX
+	VMOVUPS      (R11), Z14
+	VMOVUPS      64(R11), Z15
+	VBROADCASTSS (AX), Z16
+	VFMADD231PS  Z14, Z16, Z0
+	VFMADD231PS  Z15, Z16, Z1
+	VBROADCASTSS (AX)(BX*1), Z16
+	VFMADD231PS  Z14, Z16, Z2
+	VFMADD231PS  Z15, Z16, Z3
+	VBROADCASTSS (AX)(BX*2), Z16
+	VFMADD231PS  Z14, Z16, Z4
+	VFMADD231PS  Z15, Z16, Z5
+	VBROADCASTSS (AX)(SI*1), Z16
+	VFMADD231PS  Z14, Z16, Z6
+	VFMADD231PS  Z15, Z16, Z7
+	VBROADCASTSS (AX)(BX*4), Z16
+	VFMADD231PS  Z14, Z16, Z8
+	VFMADD231PS  Z15, Z16, Z9
+	VBROADCASTSS (AX)(DI*1), Z16
+	VFMADD231PS  Z14, Z16, Z10
+	VFMADD231PS  Z15, Z16, Z11
+	VBROADCASTSS (AX)(SI*2), Z16
+	VFMADD231PS  Z14, Z16, Z12
+	VFMADD231PS  Z15, Z16, Z13
+	ADDQ         $0x08, R9
+	ADDQ         $0x00000080, R11
+	DECQ         R8
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), DI
-	SHLQ         $0x02, DI
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         DI, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         DI, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         DI, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         DI, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         DI, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         DI, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R8
+	SHLQ   $0x02, R8
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R8, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R8, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R8, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R8, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R8, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R8, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), DI
-	SHLQ    $0x02, DI
+	MOVQ    ldc+56(FP), R8
+	SHLQ    $0x02, R8
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z8, (AX)
 	VMOVUPS Z9, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z10, (AX)
 	VMOVUPS Z11, 64(AX)
-	ADDQ    DI, AX
+	ADDQ    R8, AX
 	VMOVUPS Z12, (AX)
 	VMOVUPS Z13, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -13070,21 +13308,24 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R11, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels8AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels8AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// func pixels8AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels8AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -13111,98 +13352,141 @@ panel:
 	VPXORD Z13, Z13, Z13
 	VPXORD Z14, Z14, Z14
 	VPXORD Z15, Z15, Z15
-	MOVQ   k+0(FP), R8
-	MOVQ   aCols+24(FP), R9
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R10
+	MOVQ   k+0(FP), R9
+	MOVQ   aCols+24(FP), R10
+	MOVQ   b+40(FP), R12
+	MOVQ   8(SP), R11
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R9, lines+112(FP)
 
-step:
-	MOVQ         (R9), AX
-	LEAQ         (R10)(AX*4), AX
-	VMOVUPS      (CX), Z16
-	VMOVUPS      64(CX), Z17
+fetch:
+	MOVQ         (R10), AX
+	LEAQ         (R11)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R12), Z16
+	VMOVUPS      64(R12), Z17
 	VBROADCASTSS (AX), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (AX)(DX*1), Z18
+	VBROADCASTSS (AX)(BX*1), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS (AX)(DX*2), Z18
+	VBROADCASTSS (AX)(BX*2), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (AX)(BX*1), Z18
+	VBROADCASTSS (AX)(SI*1), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS (AX)(DX*4), Z18
+	VBROADCASTSS (AX)(BX*4), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS (AX)(SI*1), Z18
+	VBROADCASTSS (AX)(DI*1), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS (AX)(BX*2), Z18
+	VBROADCASTSS (AX)(SI*2), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (AX)(DI*1), Z18
+	VBROADCASTSS (AX)(R8*1), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         $0x08, R9
-	ADDQ         $0x00000080, CX
-	DECQ         R8
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000080, R12
+	DECQ         R9
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R10), AX
+	LEAQ         (R11)(AX*4), AX
+	VMOVUPS      (R12), Z16
+	VMOVUPS      64(R12), Z17
+	VBROADCASTSS (AX), Z18
+	VFMADD231PS  Z16, Z18, Z0
+	VFMADD231PS  Z17, Z18, Z1
+	VBROADCASTSS (AX)(BX*1), Z18
+	VFMADD231PS  Z16, Z18, Z2
+	VFMADD231PS  Z17, Z18, Z3
+	VBROADCASTSS (AX)(BX*2), Z18
+	VFMADD231PS  Z16, Z18, Z4
+	VFMADD231PS  Z17, Z18, Z5
+	VBROADCASTSS (AX)(SI*1), Z18
+	VFMADD231PS  Z16, Z18, Z6
+	VFMADD231PS  Z17, Z18, Z7
+	VBROADCASTSS (AX)(BX*4), Z18
+	VFMADD231PS  Z16, Z18, Z8
+	VFMADD231PS  Z17, Z18, Z9
+	VBROADCASTSS (AX)(DI*1), Z18
+	VFMADD231PS  Z16, Z18, Z10
+	VFMADD231PS  Z17, Z18, Z11
+	VBROADCASTSS (AX)(SI*2), Z18
+	VFMADD231PS  Z16, Z18, Z12
+	VFMADD231PS  Z17, Z18, Z13
+	VBROADCASTSS (AX)(R8*1), Z18
+	VFMADD231PS  Z16, Z18, Z14
+	VFMADD231PS  Z17, Z18, Z15
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000080, R12
+	DECQ         R9
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), R8
-	SHLQ         $0x02, R8
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         R8, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         R8, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         R8, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         R8, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         R8, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         R8, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
-	ADDQ         R8, AX
-	VADDPS       (AX), Z14, Z14
-	VADDPS       64(AX), Z15, Z15
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R9
+	SHLQ   $0x02, R9
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R9, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R9, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R9, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R9, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R9, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R9, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	ADDQ   R9, AX
+	VADDPS (AX), Z14, Z14
+	VADDPS 64(AX), Z15, Z15
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), R8
-	SHLQ    $0x02, R8
+	MOVQ    ldc+56(FP), R9
+	SHLQ    $0x02, R9
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z8, (AX)
 	VMOVUPS Z9, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z10, (AX)
 	VMOVUPS Z11, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z12, (AX)
 	VMOVUPS Z13, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z14, (AX)
 	VMOVUPS Z15, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -13215,21 +13499,24 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R12, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels9AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels9AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
+// func pixels9AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels9AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -13258,107 +13545,153 @@ panel:
 	VPXORD Z15, Z15, Z15
 	VPXORD Z16, Z16, Z16
 	VPXORD Z17, Z17, Z17
-	MOVQ   k+0(FP), R8
-	MOVQ   aCols+24(FP), R9
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R10
+	MOVQ   k+0(FP), R9
+	MOVQ   aCols+24(FP), R10
+	MOVQ   b+40(FP), R12
+	MOVQ   8(SP), R11
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R9, lines+112(FP)
 
-step:
-	MOVQ         (R9), AX
-	LEAQ         (R10)(AX*4), AX
-	VMOVUPS      (CX), Z18
-	VMOVUPS      64(CX), Z19
+fetch:
+	MOVQ         (R10), AX
+	LEAQ         (R11)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R12), Z18
+	VMOVUPS      64(R12), Z19
 	VBROADCASTSS (AX), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS (AX)(DX*1), Z20
+	VBROADCASTSS (AX)(BX*1), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS (AX)(DX*2), Z20
+	VBROADCASTSS (AX)(BX*2), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS (AX)(BX*1), Z20
+	VBROADCASTSS (AX)(SI*1), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS (AX)(DX*4), Z20
+	VBROADCASTSS (AX)(BX*4), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS (AX)(SI*1), Z20
+	VBROADCASTSS (AX)(DI*1), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS (AX)(BX*2), Z20
+	VBROADCASTSS (AX)(SI*2), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS (AX)(DI*1), Z20
+	VBROADCASTSS (AX)(R8*1), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS (AX)(DX*8), Z20
+	VBROADCASTSS (AX)(BX*8), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         $0x08, R9
-	ADDQ         $0x00000080, CX
-	DECQ         R8
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000080, R12
+	DECQ         R9
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R10), AX
+	LEAQ         (R11)(AX*4), AX
+	VMOVUPS      (R12), Z18
+	VMOVUPS      64(R12), Z19
+	VBROADCASTSS (AX), Z20
+	VFMADD231PS  Z18, Z20, Z0
+	VFMADD231PS  Z19, Z20, Z1
+	VBROADCASTSS (AX)(BX*1), Z20
+	VFMADD231PS  Z18, Z20, Z2
+	VFMADD231PS  Z19, Z20, Z3
+	VBROADCASTSS (AX)(BX*2), Z20
+	VFMADD231PS  Z18, Z20, Z4
+	VFMADD231PS  Z19, Z20, Z5
+	VBROADCASTSS (AX)(SI*1), Z20
+	VFMADD231PS  Z18, Z20, Z6
+	VFMADD231PS  Z19, Z20, Z7
+	VBROADCASTSS (AX)(BX*4), Z20
+	VFMADD231PS  Z18, Z20, Z8
+	VFMADD231PS  Z19, Z20, Z9
+	VBROADCASTSS (AX)(DI*1), Z20
+	VFMADD231PS  Z18, Z20, Z10
+	VFMADD231PS  Z19, Z20, Z11
+	VBROADCASTSS (AX)(SI*2), Z20
+	VFMADD231PS  Z18, Z20, Z12
+	VFMADD231PS  Z19, Z20, Z13
+	VBROADCASTSS (AX)(R8*1), Z20
+	VFMADD231PS  Z18, Z20, Z14
+	VFMADD231PS  Z19, Z20, Z15
+	VBROADCASTSS (AX)(BX*8), Z20
+	VFMADD231PS  Z18, Z20, Z16
+	VFMADD231PS  Z19, Z20, Z17
+	ADDQ         $0x08, R10
+	ADDQ         $0x00000080, R12
+	DECQ         R9
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), R8
-	SHLQ         $0x02, R8
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         R8, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         R8, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         R8, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         R8, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         R8, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         R8, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
-	ADDQ         R8, AX
-	VADDPS       (AX), Z14, Z14
-	VADDPS       64(AX), Z15, Z15
-	ADDQ         R8, AX
-	VADDPS       (AX), Z16, Z16
-	VADDPS       64(AX), Z17, Z17
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R9
+	SHLQ   $0x02, R9
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R9, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R9, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R9, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R9, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R9, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R9, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	ADDQ   R9, AX
+	VADDPS (AX), Z14, Z14
+	VADDPS 64(AX), Z15, Z15
+	ADDQ   R9, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), R8
-	SHLQ    $0x02, R8
+	MOVQ    ldc+56(FP), R9
+	SHLQ    $0x02, R9
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z8, (AX)
 	VMOVUPS Z9, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z10, (AX)
 	VMOVUPS Z11, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z12, (AX)
 	VMOVUPS Z13, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z14, (AX)
 	VMOVUPS Z15, 64(AX)
-	ADDQ    R8, AX
+	ADDQ    R9, AX
 	VMOVUPS Z16, (AX)
 	VMOVUPS Z17, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -13371,22 +13704,25 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R12, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels10AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels10AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
-	LEAQ (DI)(DX*2), R8
+// func pixels10AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels10AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -13417,116 +13753,165 @@ panel:
 	VPXORD Z17, Z17, Z17
 	VPXORD Z18, Z18, Z18
 	VPXORD Z19, Z19, Z19
-	MOVQ   k+0(FP), R9
-	MOVQ   aCols+24(FP), R10
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R11
+	MOVQ   k+0(FP), R10
+	MOVQ   aCols+24(FP), R11
+	MOVQ   b+40(FP), R13
+	MOVQ   8(SP), R12
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R10, lines+112(FP)
 
-step:
-	MOVQ         (R10), AX
-	LEAQ         (R11)(AX*4), AX
-	VMOVUPS      (CX), Z20
-	VMOVUPS      64(CX), Z21
+fetch:
+	MOVQ         (R11), AX
+	LEAQ         (R12)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R13), Z20
+	VMOVUPS      64(R13), Z21
 	VBROADCASTSS (AX), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS (AX)(DX*1), Z22
+	VBROADCASTSS (AX)(BX*1), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS (AX)(DX*2), Z22
+	VBROADCASTSS (AX)(BX*2), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS (AX)(BX*1), Z22
+	VBROADCASTSS (AX)(SI*1), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS (AX)(DX*4), Z22
+	VBROADCASTSS (AX)(BX*4), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS (AX)(SI*1), Z22
+	VBROADCASTSS (AX)(DI*1), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS (AX)(BX*2), Z22
+	VBROADCASTSS (AX)(SI*2), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS (AX)(DI*1), Z22
+	VBROADCASTSS (AX)(R8*1), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS (AX)(DX*8), Z22
+	VBROADCASTSS (AX)(BX*8), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS (AX)(R8*1), Z22
+	VBROADCASTSS (AX)(R9*1), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         $0x08, R10
-	ADDQ         $0x00000080, CX
-	DECQ         R9
+	ADDQ         $0x08, R11
+	ADDQ         $0x00000080, R13
+	DECQ         R10
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R11), AX
+	LEAQ         (R12)(AX*4), AX
+	VMOVUPS      (R13), Z20
+	VMOVUPS      64(R13), Z21
+	VBROADCASTSS (AX), Z22
+	VFMADD231PS  Z20, Z22, Z0
+	VFMADD231PS  Z21, Z22, Z1
+	VBROADCASTSS (AX)(BX*1), Z22
+	VFMADD231PS  Z20, Z22, Z2
+	VFMADD231PS  Z21, Z22, Z3
+	VBROADCASTSS (AX)(BX*2), Z22
+	VFMADD231PS  Z20, Z22, Z4
+	VFMADD231PS  Z21, Z22, Z5
+	VBROADCASTSS (AX)(SI*1), Z22
+	VFMADD231PS  Z20, Z22, Z6
+	VFMADD231PS  Z21, Z22, Z7
+	VBROADCASTSS (AX)(BX*4), Z22
+	VFMADD231PS  Z20, Z22, Z8
+	VFMADD231PS  Z21, Z22, Z9
+	VBROADCASTSS (AX)(DI*1), Z22
+	VFMADD231PS  Z20, Z22, Z10
+	VFMADD231PS  Z21, Z22, Z11
+	VBROADCASTSS (AX)(SI*2), Z22
+	VFMADD231PS  Z20, Z22, Z12
+	VFMADD231PS  Z21, Z22, Z13
+	VBROADCASTSS (AX)(R8*1), Z22
+	VFMADD231PS  Z20, Z22, Z14
+	VFMADD231PS  Z21, Z22, Z15
+	VBROADCASTSS (AX)(BX*8), Z22
+	VFMADD231PS  Z20, Z22, Z16
+	VFMADD231PS  Z21, Z22, Z17
+	VBROADCASTSS (AX)(R9*1), Z22
+	VFMADD231PS  Z20, Z22, Z18
+	VFMADD231PS  Z21, Z22, Z19
+	ADDQ         $0x08, R11
+	ADDQ         $0x00000080, R13
+	DECQ         R10
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), R9
-	SHLQ         $0x02, R9
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         R9, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         R9, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         R9, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         R9, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         R9, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         R9, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
-	ADDQ         R9, AX
-	VADDPS       (AX), Z14, Z14
-	VADDPS       64(AX), Z15, Z15
-	ADDQ         R9, AX
-	VADDPS       (AX), Z16, Z16
-	VADDPS       64(AX), Z17, Z17
-	ADDQ         R9, AX
-	VADDPS       (AX), Z18, Z18
-	VADDPS       64(AX), Z19, Z19
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R10
+	SHLQ   $0x02, R10
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R10, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R10, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R10, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R10, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R10, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R10, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	ADDQ   R10, AX
+	VADDPS (AX), Z14, Z14
+	VADDPS 64(AX), Z15, Z15
+	ADDQ   R10, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
+	ADDQ   R10, AX
+	VADDPS (AX), Z18, Z18
+	VADDPS 64(AX), Z19, Z19
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), R9
-	SHLQ    $0x02, R9
+	MOVQ    ldc+56(FP), R10
+	SHLQ    $0x02, R10
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z8, (AX)
 	VMOVUPS Z9, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z10, (AX)
 	VMOVUPS Z11, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z12, (AX)
 	VMOVUPS Z13, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z14, (AX)
 	VMOVUPS Z15, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z16, (AX)
 	VMOVUPS Z17, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z18, (AX)
 	VMOVUPS Z19, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -13539,22 +13924,25 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R13, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels11AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels11AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
-	LEAQ (DI)(DX*2), R8
+// func pixels11AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels11AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -13587,125 +13975,177 @@ panel:
 	VPXORD Z19, Z19, Z19
 	VPXORD Z20, Z20, Z20
 	VPXORD Z21, Z21, Z21
-	MOVQ   k+0(FP), R9
-	MOVQ   aCols+24(FP), R10
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R11
+	MOVQ   k+0(FP), R10
+	MOVQ   aCols+24(FP), R11
+	MOVQ   b+40(FP), R13
+	MOVQ   8(SP), R12
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R10, lines+112(FP)
 
-step:
-	MOVQ         (R10), AX
-	LEAQ         (R11)(AX*4), AX
-	VMOVUPS      (CX), Z22
-	VMOVUPS      64(CX), Z23
+fetch:
+	MOVQ         (R11), AX
+	LEAQ         (R12)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R13), Z22
+	VMOVUPS      64(R13), Z23
 	VBROADCASTSS (AX), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS (AX)(DX*1), Z24
+	VBROADCASTSS (AX)(BX*1), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS (AX)(DX*2), Z24
+	VBROADCASTSS (AX)(BX*2), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (AX)(BX*1), Z24
+	VBROADCASTSS (AX)(SI*1), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS (AX)(DX*4), Z24
+	VBROADCASTSS (AX)(BX*4), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS (AX)(SI*1), Z24
+	VBROADCASTSS (AX)(DI*1), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS (AX)(BX*2), Z24
+	VBROADCASTSS (AX)(SI*2), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS (AX)(DI*1), Z24
+	VBROADCASTSS (AX)(R8*1), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS (AX)(DX*8), Z24
+	VBROADCASTSS (AX)(BX*8), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (AX)(R8*1), Z24
+	VBROADCASTSS (AX)(R9*1), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS (AX)(SI*2), Z24
+	VBROADCASTSS (AX)(DI*2), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         $0x08, R10
-	ADDQ         $0x00000080, CX
-	DECQ         R9
+	ADDQ         $0x08, R11
+	ADDQ         $0x00000080, R13
+	DECQ         R10
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R11), AX
+	LEAQ         (R12)(AX*4), AX
+	VMOVUPS      (R13), Z22
+	VMOVUPS      64(R13), Z23
+	VBROADCASTSS (AX), Z24
+	VFMADD231PS  Z22, Z24, Z0
+	VFMADD231PS  Z23, Z24, Z1
+	VBROADCASTSS (AX)(BX*1), Z24
+	VFMADD231PS  Z22, Z24, Z2
+	VFMADD231PS  Z23, Z24, Z3
+	VBROADCASTSS (AX)(BX*2), Z24
+	VFMADD231PS  Z22, Z24, Z4
+	VFMADD231PS  Z23, Z24, Z5
+	VBROADCASTSS (AX)(SI*1), Z24
+	VFMADD231PS  Z22, Z24, Z6
+	VFMADD231PS  Z23, Z24, Z7
+	VBROADCASTSS (AX)(BX*4), Z24
+	VFMADD231PS  Z22, Z24, Z8
+	VFMADD231PS  Z23, Z24, Z9
+	VBROADCASTSS (AX)(DI*1), Z24
+	VFMADD231PS  Z22, Z24, Z10
+	VFMADD231PS  Z23, Z24, Z11
+	VBROADCASTSS (AX)(SI*2), Z24
+	VFMADD231PS  Z22, Z24, Z12
+	VFMADD231PS  Z23, Z24, Z13
+	VBROADCASTSS (AX)(R8*1), Z24
+	VFMADD231PS  Z22, Z24, Z14
+	VFMADD231PS  Z23, Z24, Z15
+	VBROADCASTSS (AX)(BX*8), Z24
+	VFMADD231PS  Z22, Z24, Z16
+	VFMADD231PS  Z23, Z24, Z17
+	VBROADCASTSS (AX)(R9*1), Z24
+	VFMADD231PS  Z22, Z24, Z18
+	VFMADD231PS  Z23, Z24, Z19
+	VBROADCASTSS (AX)(DI*2), Z24
+	VFMADD231PS  Z22, Z24, Z20
+	VFMADD231PS  Z23, Z24, Z21
+	ADDQ         $0x08, R11
+	ADDQ         $0x00000080, R13
+	DECQ         R10
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), R9
-	SHLQ         $0x02, R9
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         R9, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         R9, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         R9, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         R9, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         R9, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         R9, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
-	ADDQ         R9, AX
-	VADDPS       (AX), Z14, Z14
-	VADDPS       64(AX), Z15, Z15
-	ADDQ         R9, AX
-	VADDPS       (AX), Z16, Z16
-	VADDPS       64(AX), Z17, Z17
-	ADDQ         R9, AX
-	VADDPS       (AX), Z18, Z18
-	VADDPS       64(AX), Z19, Z19
-	ADDQ         R9, AX
-	VADDPS       (AX), Z20, Z20
-	VADDPS       64(AX), Z21, Z21
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R10
+	SHLQ   $0x02, R10
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R10, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R10, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R10, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R10, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R10, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R10, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	ADDQ   R10, AX
+	VADDPS (AX), Z14, Z14
+	VADDPS 64(AX), Z15, Z15
+	ADDQ   R10, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
+	ADDQ   R10, AX
+	VADDPS (AX), Z18, Z18
+	VADDPS 64(AX), Z19, Z19
+	ADDQ   R10, AX
+	VADDPS (AX), Z20, Z20
+	VADDPS 64(AX), Z21, Z21
 
 store:
 	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), R9
-	SHLQ    $0x02, R9
+	MOVQ    ldc+56(FP), R10
+	SHLQ    $0x02, R10
 	VMOVUPS Z0, (AX)
 	VMOVUPS Z1, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z2, (AX)
 	VMOVUPS Z3, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z4, (AX)
 	VMOVUPS Z5, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z6, (AX)
 	VMOVUPS Z7, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z8, (AX)
 	VMOVUPS Z9, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z10, (AX)
 	VMOVUPS Z11, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z12, (AX)
 	VMOVUPS Z13, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z14, (AX)
 	VMOVUPS Z15, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z16, (AX)
 	VMOVUPS Z17, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z18, (AX)
 	VMOVUPS Z19, 64(AX)
-	ADDQ    R9, AX
+	ADDQ    R10, AX
 	VMOVUPS Z20, (AX)
 	VMOVUPS Z21, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -13718,23 +14158,26 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R13, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
 	VZEROUPPER
 	RET
 
-// func pixels12AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels12AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
-	LEAQ (DI)(DX*2), R8
-	LEAQ (R8)(DX*2), R9
+// func pixels12AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels12AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
+	LEAQ (R9)(BX*2), R10
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
 
 strip:
 	MOVQ panels+72(FP), AX
@@ -13769,506 +14212,411 @@ panel:
 	VPXORD Z21, Z21, Z21
 	VPXORD Z22, Z22, Z22
 	VPXORD Z23, Z23, Z23
-	MOVQ   k+0(FP), R10
-	MOVQ   aCols+24(FP), R11
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R12
+	MOVQ   k+0(FP), R11
+	MOVQ   aCols+24(FP), R12
+	MOVQ   b+40(FP), R14
+	MOVQ   8(SP), R13
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R11, lines+112(FP)
 
-step:
-	MOVQ         (R11), AX
-	LEAQ         (R12)(AX*4), AX
-	VMOVUPS      (CX), Z24
-	VMOVUPS      64(CX), Z25
+fetch:
+	MOVQ         (R12), AX
+	LEAQ         (R13)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R14), Z24
+	VMOVUPS      64(R14), Z25
 	VBROADCASTSS (AX), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS (AX)(DX*1), Z26
+	VBROADCASTSS (AX)(BX*1), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS (AX)(DX*2), Z26
+	VBROADCASTSS (AX)(BX*2), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS (AX)(BX*1), Z26
+	VBROADCASTSS (AX)(SI*1), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS (AX)(DX*4), Z26
+	VBROADCASTSS (AX)(BX*4), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS (AX)(SI*1), Z26
+	VBROADCASTSS (AX)(DI*1), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS (AX)(BX*2), Z26
+	VBROADCASTSS (AX)(SI*2), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS (AX)(DI*1), Z26
+	VBROADCASTSS (AX)(R8*1), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS (AX)(DX*8), Z26
+	VBROADCASTSS (AX)(BX*8), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS (AX)(R8*1), Z26
+	VBROADCASTSS (AX)(R9*1), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS (AX)(SI*2), Z26
+	VBROADCASTSS (AX)(DI*2), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS (AX)(R9*1), Z26
+	VBROADCASTSS (AX)(R10*1), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         $0x08, R11
-	ADDQ         $0x00000080, CX
-	DECQ         R10
-	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), R10
-	SHLQ         $0x02, R10
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         R10, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         R10, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         R10, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         R10, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         R10, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         R10, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
-	ADDQ         R10, AX
-	VADDPS       (AX), Z14, Z14
-	VADDPS       64(AX), Z15, Z15
-	ADDQ         R10, AX
-	VADDPS       (AX), Z16, Z16
-	VADDPS       64(AX), Z17, Z17
-	ADDQ         R10, AX
-	VADDPS       (AX), Z18, Z18
-	VADDPS       64(AX), Z19, Z19
-	ADDQ         R10, AX
-	VADDPS       (AX), Z20, Z20
-	VADDPS       64(AX), Z21, Z21
-	ADDQ         R10, AX
-	VADDPS       (AX), Z22, Z22
-	VADDPS       64(AX), Z23, Z23
-
-store:
-	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z5, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z12, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z14, (AX)
-	VMOVUPS Z15, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z18, (AX)
-	VMOVUPS Z19, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z20, (AX)
-	VMOVUPS Z21, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	MOVQ    aPanel+32(FP), AX
-	SHLQ    $0x02, AX
-	ADDQ    AX, 8(SP)
-	MOVQ    cPanel+64(FP), AX
-	SHLQ    $0x02, AX
-	ADDQ    AX, 16(SP)
-	DECQ    (SP)
-	JNE     panel
-
-	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
-	ADDQ $0x00000080, c+48(FP)
-	DECQ strips+80(FP)
-	JNE  strip
-	VZEROUPPER
-	RET
-
-// func pixels13AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels13AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
-	LEAQ (DI)(DX*2), R8
-	LEAQ (R8)(DX*2), R9
-
-strip:
-	MOVQ panels+72(FP), AX
-	MOVQ AX, (SP)
-	MOVQ a+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ c+48(FP), AX
-	MOVQ AX, 16(SP)
-
-panel:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	MOVQ   k+0(FP), R10
-	MOVQ   aCols+24(FP), R11
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R12
-
-step:
-	MOVQ         (R11), AX
-	LEAQ         (R12)(AX*4), AX
-	VMOVUPS      (CX), Z26
-	VMOVUPS      64(CX), Z27
-	VBROADCASTSS (AX), Z28
-	VFMADD231PS  Z26, Z28, Z0
-	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS (AX)(DX*1), Z28
-	VFMADD231PS  Z26, Z28, Z2
-	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS (AX)(DX*2), Z28
-	VFMADD231PS  Z26, Z28, Z4
-	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS (AX)(BX*1), Z28
-	VFMADD231PS  Z26, Z28, Z6
-	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS (AX)(DX*4), Z28
-	VFMADD231PS  Z26, Z28, Z8
-	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS (AX)(SI*1), Z28
-	VFMADD231PS  Z26, Z28, Z10
-	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS (AX)(BX*2), Z28
-	VFMADD231PS  Z26, Z28, Z12
-	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS (AX)(DI*1), Z28
-	VFMADD231PS  Z26, Z28, Z14
-	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS (AX)(DX*8), Z28
-	VFMADD231PS  Z26, Z28, Z16
-	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS (AX)(R8*1), Z28
-	VFMADD231PS  Z26, Z28, Z18
-	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS (AX)(SI*2), Z28
-	VFMADD231PS  Z26, Z28, Z20
-	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS (AX)(R9*1), Z28
-	VFMADD231PS  Z26, Z28, Z22
-	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS (AX)(BX*4), Z28
-	VFMADD231PS  Z26, Z28, Z24
-	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         $0x08, R11
-	ADDQ         $0x00000080, CX
-	DECQ         R10
-	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), R10
-	SHLQ         $0x02, R10
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         R10, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         R10, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         R10, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         R10, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         R10, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         R10, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
-	ADDQ         R10, AX
-	VADDPS       (AX), Z14, Z14
-	VADDPS       64(AX), Z15, Z15
-	ADDQ         R10, AX
-	VADDPS       (AX), Z16, Z16
-	VADDPS       64(AX), Z17, Z17
-	ADDQ         R10, AX
-	VADDPS       (AX), Z18, Z18
-	VADDPS       64(AX), Z19, Z19
-	ADDQ         R10, AX
-	VADDPS       (AX), Z20, Z20
-	VADDPS       64(AX), Z21, Z21
-	ADDQ         R10, AX
-	VADDPS       (AX), Z22, Z22
-	VADDPS       64(AX), Z23, Z23
-	ADDQ         R10, AX
-	VADDPS       (AX), Z24, Z24
-	VADDPS       64(AX), Z25, Z25
-
-store:
-	MOVQ    16(SP), AX
-	MOVQ    ldc+56(FP), R10
-	SHLQ    $0x02, R10
-	VMOVUPS Z0, (AX)
-	VMOVUPS Z1, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z2, (AX)
-	VMOVUPS Z3, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z4, (AX)
-	VMOVUPS Z5, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z6, (AX)
-	VMOVUPS Z7, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z8, (AX)
-	VMOVUPS Z9, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z10, (AX)
-	VMOVUPS Z11, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z12, (AX)
-	VMOVUPS Z13, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z14, (AX)
-	VMOVUPS Z15, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z16, (AX)
-	VMOVUPS Z17, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z18, (AX)
-	VMOVUPS Z19, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z20, (AX)
-	VMOVUPS Z21, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z22, (AX)
-	VMOVUPS Z23, 64(AX)
-	ADDQ    R10, AX
-	VMOVUPS Z24, (AX)
-	VMOVUPS Z25, 64(AX)
-	MOVQ    aPanel+32(FP), AX
-	SHLQ    $0x02, AX
-	ADDQ    AX, 8(SP)
-	MOVQ    cPanel+64(FP), AX
-	SHLQ    $0x02, AX
-	ADDQ    AX, 16(SP)
-	DECQ    (SP)
-	JNE     panel
-
-	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
-	ADDQ $0x00000080, c+48(FP)
-	DECQ strips+80(FP)
-	JNE  strip
-	VZEROUPPER
-	RET
-
-// func pixels14AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool)
-// Requires: AVX, AVX512F
-TEXT ·pixels14AVX512(SB), NOSPLIT, $24-89
-	MOVQ aRow+16(FP), DX
-	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), BX
-	LEAQ (BX)(DX*2), SI
-	LEAQ (SI)(DX*2), DI
-	LEAQ (DI)(DX*2), R8
-	LEAQ (R8)(DX*2), R9
-	LEAQ (R9)(DX*2), R10
-
-strip:
-	MOVQ panels+72(FP), AX
-	MOVQ AX, (SP)
-	MOVQ a+8(FP), AX
-	MOVQ AX, 8(SP)
-	MOVQ c+48(FP), AX
-	MOVQ AX, 16(SP)
-
-panel:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	VPXORD Z4, Z4, Z4
-	VPXORD Z5, Z5, Z5
-	VPXORD Z6, Z6, Z6
-	VPXORD Z7, Z7, Z7
-	VPXORD Z8, Z8, Z8
-	VPXORD Z9, Z9, Z9
-	VPXORD Z10, Z10, Z10
-	VPXORD Z11, Z11, Z11
-	VPXORD Z12, Z12, Z12
-	VPXORD Z13, Z13, Z13
-	VPXORD Z14, Z14, Z14
-	VPXORD Z15, Z15, Z15
-	VPXORD Z16, Z16, Z16
-	VPXORD Z17, Z17, Z17
-	VPXORD Z18, Z18, Z18
-	VPXORD Z19, Z19, Z19
-	VPXORD Z20, Z20, Z20
-	VPXORD Z21, Z21, Z21
-	VPXORD Z22, Z22, Z22
-	VPXORD Z23, Z23, Z23
-	VPXORD Z24, Z24, Z24
-	VPXORD Z25, Z25, Z25
-	VPXORD Z26, Z26, Z26
-	VPXORD Z27, Z27, Z27
-	MOVQ   k+0(FP), R11
-	MOVQ   aCols+24(FP), R12
-	MOVQ   b+40(FP), CX
-	MOVQ   8(SP), R13
+	ADDQ         $0x08, R12
+	ADDQ         $0x00000080, R14
+	DECQ         R11
+	JNE          fetch
+	JMP          sums
 
 step:
 	MOVQ         (R12), AX
 	LEAQ         (R13)(AX*4), AX
-	VMOVUPS      (CX), Z28
-	VMOVUPS      64(CX), Z29
-	VBROADCASTSS (AX), Z30
-	VFMADD231PS  Z28, Z30, Z0
-	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS (AX)(DX*1), Z30
-	VFMADD231PS  Z28, Z30, Z2
-	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS (AX)(DX*2), Z30
-	VFMADD231PS  Z28, Z30, Z4
-	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS (AX)(BX*1), Z30
-	VFMADD231PS  Z28, Z30, Z6
-	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS (AX)(DX*4), Z30
-	VFMADD231PS  Z28, Z30, Z8
-	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS (AX)(SI*1), Z30
-	VFMADD231PS  Z28, Z30, Z10
-	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS (AX)(BX*2), Z30
-	VFMADD231PS  Z28, Z30, Z12
-	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS (AX)(DI*1), Z30
-	VFMADD231PS  Z28, Z30, Z14
-	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS (AX)(DX*8), Z30
-	VFMADD231PS  Z28, Z30, Z16
-	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS (AX)(R8*1), Z30
-	VFMADD231PS  Z28, Z30, Z18
-	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS (AX)(SI*2), Z30
-	VFMADD231PS  Z28, Z30, Z20
-	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS (AX)(R9*1), Z30
-	VFMADD231PS  Z28, Z30, Z22
-	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS (AX)(BX*4), Z30
-	VFMADD231PS  Z28, Z30, Z24
-	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS (AX)(R10*1), Z30
-	VFMADD231PS  Z28, Z30, Z26
-	VFMADD231PS  Z29, Z30, Z27
+	VMOVUPS      (R14), Z24
+	VMOVUPS      64(R14), Z25
+	VBROADCASTSS (AX), Z26
+	VFMADD231PS  Z24, Z26, Z0
+	VFMADD231PS  Z25, Z26, Z1
+	VBROADCASTSS (AX)(BX*1), Z26
+	VFMADD231PS  Z24, Z26, Z2
+	VFMADD231PS  Z25, Z26, Z3
+	VBROADCASTSS (AX)(BX*2), Z26
+	VFMADD231PS  Z24, Z26, Z4
+	VFMADD231PS  Z25, Z26, Z5
+	VBROADCASTSS (AX)(SI*1), Z26
+	VFMADD231PS  Z24, Z26, Z6
+	VFMADD231PS  Z25, Z26, Z7
+	VBROADCASTSS (AX)(BX*4), Z26
+	VFMADD231PS  Z24, Z26, Z8
+	VFMADD231PS  Z25, Z26, Z9
+	VBROADCASTSS (AX)(DI*1), Z26
+	VFMADD231PS  Z24, Z26, Z10
+	VFMADD231PS  Z25, Z26, Z11
+	VBROADCASTSS (AX)(SI*2), Z26
+	VFMADD231PS  Z24, Z26, Z12
+	VFMADD231PS  Z25, Z26, Z13
+	VBROADCASTSS (AX)(R8*1), Z26
+	VFMADD231PS  Z24, Z26, Z14
+	VFMADD231PS  Z25, Z26, Z15
+	VBROADCASTSS (AX)(BX*8), Z26
+	VFMADD231PS  Z24, Z26, Z16
+	VFMADD231PS  Z25, Z26, Z17
+	VBROADCASTSS (AX)(R9*1), Z26
+	VFMADD231PS  Z24, Z26, Z18
+	VFMADD231PS  Z25, Z26, Z19
+	VBROADCASTSS (AX)(DI*2), Z26
+	VFMADD231PS  Z24, Z26, Z20
+	VFMADD231PS  Z25, Z26, Z21
+	VBROADCASTSS (AX)(R10*1), Z26
+	VFMADD231PS  Z24, Z26, Z22
+	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         $0x08, R12
-	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, R14
 	DECQ         R11
 	JNE          step
-	CMPB         add+88(FP), $0x00
-	JE           store
-	MOVQ         16(SP), AX
-	MOVQ         ldc+56(FP), R11
-	SHLQ         $0x02, R11
-	VADDPS       (AX), Z0, Z0
-	VADDPS       64(AX), Z1, Z1
-	ADDQ         R11, AX
-	VADDPS       (AX), Z2, Z2
-	VADDPS       64(AX), Z3, Z3
-	ADDQ         R11, AX
-	VADDPS       (AX), Z4, Z4
-	VADDPS       64(AX), Z5, Z5
-	ADDQ         R11, AX
-	VADDPS       (AX), Z6, Z6
-	VADDPS       64(AX), Z7, Z7
-	ADDQ         R11, AX
-	VADDPS       (AX), Z8, Z8
-	VADDPS       64(AX), Z9, Z9
-	ADDQ         R11, AX
-	VADDPS       (AX), Z10, Z10
-	VADDPS       64(AX), Z11, Z11
-	ADDQ         R11, AX
-	VADDPS       (AX), Z12, Z12
-	VADDPS       64(AX), Z13, Z13
-	ADDQ         R11, AX
-	VADDPS       (AX), Z14, Z14
-	VADDPS       64(AX), Z15, Z15
-	ADDQ         R11, AX
-	VADDPS       (AX), Z16, Z16
-	VADDPS       64(AX), Z17, Z17
-	ADDQ         R11, AX
-	VADDPS       (AX), Z18, Z18
-	VADDPS       64(AX), Z19, Z19
-	ADDQ         R11, AX
-	VADDPS       (AX), Z20, Z20
-	VADDPS       64(AX), Z21, Z21
-	ADDQ         R11, AX
-	VADDPS       (AX), Z22, Z22
-	VADDPS       64(AX), Z23, Z23
-	ADDQ         R11, AX
-	VADDPS       (AX), Z24, Z24
-	VADDPS       64(AX), Z25, Z25
-	ADDQ         R11, AX
-	VADDPS       (AX), Z26, Z26
-	VADDPS       64(AX), Z27, Z27
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R11
+	SHLQ   $0x02, R11
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R11, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R11, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R11, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R11, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R11, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R11, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	ADDQ   R11, AX
+	VADDPS (AX), Z14, Z14
+	VADDPS 64(AX), Z15, Z15
+	ADDQ   R11, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
+	ADDQ   R11, AX
+	VADDPS (AX), Z18, Z18
+	VADDPS 64(AX), Z19, Z19
+	ADDQ   R11, AX
+	VADDPS (AX), Z20, Z20
+	VADDPS 64(AX), Z21, Z21
+	ADDQ   R11, AX
+	VADDPS (AX), Z22, Z22
+	VADDPS 64(AX), Z23, Z23
+
+store:
+	MOVQ    16(SP), AX
+	MOVQ    ldc+56(FP), R11
+	SHLQ    $0x02, R11
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z14, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z18, (AX)
+	VMOVUPS Z19, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z20, (AX)
+	VMOVUPS Z21, 64(AX)
+	ADDQ    R11, AX
+	VMOVUPS Z22, (AX)
+	VMOVUPS Z23, 64(AX)
+	MOVQ    aPanel+32(FP), AX
+	SHLQ    $0x02, AX
+	ADDQ    AX, 8(SP)
+	MOVQ    cPanel+64(FP), AX
+	SHLQ    $0x02, AX
+	ADDQ    AX, 16(SP)
+	DECQ    (SP)
+	JNE     panel
+
+	// On to the next strip: b is behind this one.
+	MOVQ R14, b+40(FP)
+	ADDQ $0x00000080, c+48(FP)
+	DECQ strips+80(FP)
+	JNE  strip
+	VZEROUPPER
+	RET
+
+// func pixels13AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels13AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
+	LEAQ (R9)(BX*2), R10
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
+
+strip:
+	MOVQ panels+72(FP), AX
+	MOVQ AX, (SP)
+	MOVQ a+8(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ c+48(FP), AX
+	MOVQ AX, 16(SP)
+
+panel:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	MOVQ   k+0(FP), R11
+	MOVQ   aCols+24(FP), R12
+	MOVQ   b+40(FP), R14
+	MOVQ   8(SP), R13
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R11, lines+112(FP)
+
+fetch:
+	MOVQ         (R12), AX
+	LEAQ         (R13)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R14), Z26
+	VMOVUPS      64(R14), Z27
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z26, Z28, Z0
+	VFMADD231PS  Z27, Z28, Z1
+	VBROADCASTSS (AX)(BX*1), Z28
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (AX)(BX*2), Z28
+	VFMADD231PS  Z26, Z28, Z4
+	VFMADD231PS  Z27, Z28, Z5
+	VBROADCASTSS (AX)(SI*1), Z28
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (AX)(BX*4), Z28
+	VFMADD231PS  Z26, Z28, Z8
+	VFMADD231PS  Z27, Z28, Z9
+	VBROADCASTSS (AX)(DI*1), Z28
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX)(SI*2), Z28
+	VFMADD231PS  Z26, Z28, Z12
+	VFMADD231PS  Z27, Z28, Z13
+	VBROADCASTSS (AX)(R8*1), Z28
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(BX*8), Z28
+	VFMADD231PS  Z26, Z28, Z16
+	VFMADD231PS  Z27, Z28, Z17
+	VBROADCASTSS (AX)(R9*1), Z28
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(DI*2), Z28
+	VFMADD231PS  Z26, Z28, Z20
+	VFMADD231PS  Z27, Z28, Z21
+	VBROADCASTSS (AX)(R10*1), Z28
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VBROADCASTSS (AX)(SI*4), Z28
+	VFMADD231PS  Z26, Z28, Z24
+	VFMADD231PS  Z27, Z28, Z25
+	ADDQ         $0x08, R12
+	ADDQ         $0x00000080, R14
+	DECQ         R11
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R12), AX
+	LEAQ         (R13)(AX*4), AX
+	VMOVUPS      (R14), Z26
+	VMOVUPS      64(R14), Z27
+	VBROADCASTSS (AX), Z28
+	VFMADD231PS  Z26, Z28, Z0
+	VFMADD231PS  Z27, Z28, Z1
+	VBROADCASTSS (AX)(BX*1), Z28
+	VFMADD231PS  Z26, Z28, Z2
+	VFMADD231PS  Z27, Z28, Z3
+	VBROADCASTSS (AX)(BX*2), Z28
+	VFMADD231PS  Z26, Z28, Z4
+	VFMADD231PS  Z27, Z28, Z5
+	VBROADCASTSS (AX)(SI*1), Z28
+	VFMADD231PS  Z26, Z28, Z6
+	VFMADD231PS  Z27, Z28, Z7
+	VBROADCASTSS (AX)(BX*4), Z28
+	VFMADD231PS  Z26, Z28, Z8
+	VFMADD231PS  Z27, Z28, Z9
+	VBROADCASTSS (AX)(DI*1), Z28
+	VFMADD231PS  Z26, Z28, Z10
+	VFMADD231PS  Z27, Z28, Z11
+	VBROADCASTSS (AX)(SI*2), Z28
+	VFMADD231PS  Z26, Z28, Z12
+	VFMADD231PS  Z27, Z28, Z13
+	VBROADCASTSS (AX)(R8*1), Z28
+	VFMADD231PS  Z26, Z28, Z14
+	VFMADD231PS  Z27, Z28, Z15
+	VBROADCASTSS (AX)(BX*8), Z28
+	VFMADD231PS  Z26, Z28, Z16
+	VFMADD231PS  Z27, Z28, Z17
+	VBROADCASTSS (AX)(R9*1), Z28
+	VFMADD231PS  Z26, Z28, Z18
+	VFMADD231PS  Z27, Z28, Z19
+	VBROADCASTSS (AX)(DI*2), Z28
+	VFMADD231PS  Z26, Z28, Z20
+	VFMADD231PS  Z27, Z28, Z21
+	VBROADCASTSS (AX)(R10*1), Z28
+	VFMADD231PS  Z26, Z28, Z22
+	VFMADD231PS  Z27, Z28, Z23
+	VBROADCASTSS (AX)(SI*4), Z28
+	VFMADD231PS  Z26, Z28, Z24
+	VFMADD231PS  Z27, Z28, Z25
+	ADDQ         $0x08, R12
+	ADDQ         $0x00000080, R14
+	DECQ         R11
+	JNE          step
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R11
+	SHLQ   $0x02, R11
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R11, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R11, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R11, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R11, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R11, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R11, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	ADDQ   R11, AX
+	VADDPS (AX), Z14, Z14
+	VADDPS 64(AX), Z15, Z15
+	ADDQ   R11, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
+	ADDQ   R11, AX
+	VADDPS (AX), Z18, Z18
+	VADDPS 64(AX), Z19, Z19
+	ADDQ   R11, AX
+	VADDPS (AX), Z20, Z20
+	VADDPS 64(AX), Z21, Z21
+	ADDQ   R11, AX
+	VADDPS (AX), Z22, Z22
+	VADDPS 64(AX), Z23, Z23
+	ADDQ   R11, AX
+	VADDPS (AX), Z24, Z24
+	VADDPS 64(AX), Z25, Z25
 
 store:
 	MOVQ    16(SP), AX
@@ -14312,7 +14660,282 @@ store:
 	ADDQ    R11, AX
 	VMOVUPS Z24, (AX)
 	VMOVUPS Z25, 64(AX)
-	ADDQ    R11, AX
+	MOVQ    aPanel+32(FP), AX
+	SHLQ    $0x02, AX
+	ADDQ    AX, 8(SP)
+	MOVQ    cPanel+64(FP), AX
+	SHLQ    $0x02, AX
+	ADDQ    AX, 16(SP)
+	DECQ    (SP)
+	JNE     panel
+
+	// On to the next strip: b is behind this one.
+	MOVQ R14, b+40(FP)
+	ADDQ $0x00000080, c+48(FP)
+	DECQ strips+80(FP)
+	JNE  strip
+	VZEROUPPER
+	RET
+
+// func pixels14AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·pixels14AVX512(SB), NOSPLIT, $24-120
+	MOVQ aRow+16(FP), BX
+	SHLQ $0x02, BX
+	LEAQ (BX)(BX*2), SI
+	LEAQ (SI)(BX*2), DI
+	LEAQ (DI)(BX*2), R8
+	LEAQ (R8)(BX*2), R9
+	LEAQ (R9)(BX*2), R10
+	LEAQ (R10)(BX*2), R11
+	MOVQ read+96(FP), CX
+	MOVQ write+104(FP), DX
+	SUBQ CX, DX
+
+strip:
+	MOVQ panels+72(FP), AX
+	MOVQ AX, (SP)
+	MOVQ a+8(FP), AX
+	MOVQ AX, 8(SP)
+	MOVQ c+48(FP), AX
+	MOVQ AX, 16(SP)
+
+panel:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	VPXORD Z24, Z24, Z24
+	VPXORD Z25, Z25, Z25
+	VPXORD Z26, Z26, Z26
+	VPXORD Z27, Z27, Z27
+	MOVQ   k+0(FP), R12
+	MOVQ   aCols+24(FP), R13
+	MOVQ   b+40(FP), R15
+	MOVQ   8(SP), R14
+	CMPQ   lines+112(FP), $0x00
+	JLE    step
+	SUBQ   R12, lines+112(FP)
+
+fetch:
+	MOVQ         (R13), AX
+	LEAQ         (R14)(AX*4), AX
+	PREFETCHT1   (CX)
+	PREFETCHT1   (CX)(DX*1)
+	ADDQ         $0x40, CX
+	VMOVUPS      (R15), Z28
+	VMOVUPS      64(R15), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(BX*1), Z30
+	VFMADD231PS  Z28, Z30, Z2
+	VFMADD231PS  Z29, Z30, Z3
+	VBROADCASTSS (AX)(BX*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(SI*1), Z30
+	VFMADD231PS  Z28, Z30, Z6
+	VFMADD231PS  Z29, Z30, Z7
+	VBROADCASTSS (AX)(BX*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (AX)(DI*1), Z30
+	VFMADD231PS  Z28, Z30, Z10
+	VFMADD231PS  Z29, Z30, Z11
+	VBROADCASTSS (AX)(SI*2), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (AX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z14
+	VFMADD231PS  Z29, Z30, Z15
+	VBROADCASTSS (AX)(BX*8), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (AX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z18
+	VFMADD231PS  Z29, Z30, Z19
+	VBROADCASTSS (AX)(DI*2), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (AX)(R10*1), Z30
+	VFMADD231PS  Z28, Z30, Z22
+	VFMADD231PS  Z29, Z30, Z23
+	VBROADCASTSS (AX)(SI*4), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	VBROADCASTSS (AX)(R11*1), Z30
+	VFMADD231PS  Z28, Z30, Z26
+	VFMADD231PS  Z29, Z30, Z27
+	ADDQ         $0x08, R13
+	ADDQ         $0x00000080, R15
+	DECQ         R12
+	JNE          fetch
+	JMP          sums
+
+step:
+	MOVQ         (R13), AX
+	LEAQ         (R14)(AX*4), AX
+	VMOVUPS      (R15), Z28
+	VMOVUPS      64(R15), Z29
+	VBROADCASTSS (AX), Z30
+	VFMADD231PS  Z28, Z30, Z0
+	VFMADD231PS  Z29, Z30, Z1
+	VBROADCASTSS (AX)(BX*1), Z30
+	VFMADD231PS  Z28, Z30, Z2
+	VFMADD231PS  Z29, Z30, Z3
+	VBROADCASTSS (AX)(BX*2), Z30
+	VFMADD231PS  Z28, Z30, Z4
+	VFMADD231PS  Z29, Z30, Z5
+	VBROADCASTSS (AX)(SI*1), Z30
+	VFMADD231PS  Z28, Z30, Z6
+	VFMADD231PS  Z29, Z30, Z7
+	VBROADCASTSS (AX)(BX*4), Z30
+	VFMADD231PS  Z28, Z30, Z8
+	VFMADD231PS  Z29, Z30, Z9
+	VBROADCASTSS (AX)(DI*1), Z30
+	VFMADD231PS  Z28, Z30, Z10
+	VFMADD231PS  Z29, Z30, Z11
+	VBROADCASTSS (AX)(SI*2), Z30
+	VFMADD231PS  Z28, Z30, Z12
+	VFMADD231PS  Z29, Z30, Z13
+	VBROADCASTSS (AX)(R8*1), Z30
+	VFMADD231PS  Z28, Z30, Z14
+	VFMADD231PS  Z29, Z30, Z15
+	VBROADCASTSS (AX)(BX*8), Z30
+	VFMADD231PS  Z28, Z30, Z16
+	VFMADD231PS  Z29, Z30, Z17
+	VBROADCASTSS (AX)(R9*1), Z30
+	VFMADD231PS  Z28, Z30, Z18
+	VFMADD231PS  Z29, Z30, Z19
+	VBROADCASTSS (AX)(DI*2), Z30
+	VFMADD231PS  Z28, Z30, Z20
+	VFMADD231PS  Z29, Z30, Z21
+	VBROADCASTSS (AX)(R10*1), Z30
+	VFMADD231PS  Z28, Z30, Z22
+	VFMADD231PS  Z29, Z30, Z23
+	VBROADCASTSS (AX)(SI*4), Z30
+	VFMADD231PS  Z28, Z30, Z24
+	VFMADD231PS  Z29, Z30, Z25
+	VBROADCASTSS (AX)(R11*1), Z30
+	VFMADD231PS  Z28, Z30, Z26
+	VFMADD231PS  Z29, Z30, Z27
+	ADDQ         $0x08, R13
+	ADDQ         $0x00000080, R15
+	DECQ         R12
+	JNE          step
+
+sums:
+	CMPB   add+88(FP), $0x00
+	JE     store
+	MOVQ   16(SP), AX
+	MOVQ   ldc+56(FP), R12
+	SHLQ   $0x02, R12
+	VADDPS (AX), Z0, Z0
+	VADDPS 64(AX), Z1, Z1
+	ADDQ   R12, AX
+	VADDPS (AX), Z2, Z2
+	VADDPS 64(AX), Z3, Z3
+	ADDQ   R12, AX
+	VADDPS (AX), Z4, Z4
+	VADDPS 64(AX), Z5, Z5
+	ADDQ   R12, AX
+	VADDPS (AX), Z6, Z6
+	VADDPS 64(AX), Z7, Z7
+	ADDQ   R12, AX
+	VADDPS (AX), Z8, Z8
+	VADDPS 64(AX), Z9, Z9
+	ADDQ   R12, AX
+	VADDPS (AX), Z10, Z10
+	VADDPS 64(AX), Z11, Z11
+	ADDQ   R12, AX
+	VADDPS (AX), Z12, Z12
+	VADDPS 64(AX), Z13, Z13
+	ADDQ   R12, AX
+	VADDPS (AX), Z14, Z14
+	VADDPS 64(AX), Z15, Z15
+	ADDQ   R12, AX
+	VADDPS (AX), Z16, Z16
+	VADDPS 64(AX), Z17, Z17
+	ADDQ   R12, AX
+	VADDPS (AX), Z18, Z18
+	VADDPS 64(AX), Z19, Z19
+	ADDQ   R12, AX
+	VADDPS (AX), Z20, Z20
+	VADDPS 64(AX), Z21, Z21
+	ADDQ   R12, AX
+	VADDPS (AX), Z22, Z22
+	VADDPS 64(AX), Z23, Z23
+	ADDQ   R12, AX
+	VADDPS (AX), Z24, Z24
+	VADDPS 64(AX), Z25, Z25
+	ADDQ   R12, AX
+	VADDPS (AX), Z26, Z26
+	VADDPS 64(AX), Z27, Z27
+
+store:
+	MOVQ    16(SP), AX
+	MOVQ    ldc+56(FP), R12
+	SHLQ    $0x02, R12
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z4, (AX)
+	VMOVUPS Z5, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z6, (AX)
+	VMOVUPS Z7, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z8, (AX)
+	VMOVUPS Z9, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z10, (AX)
+	VMOVUPS Z11, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z12, (AX)
+	VMOVUPS Z13, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z14, (AX)
+	VMOVUPS Z15, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z16, (AX)
+	VMOVUPS Z17, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z18, (AX)
+	VMOVUPS Z19, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z20, (AX)
+	VMOVUPS Z21, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z22, (AX)
+	VMOVUPS Z23, 64(AX)
+	ADDQ    R12, AX
+	VMOVUPS Z24, (AX)
+	VMOVUPS Z25, 64(AX)
+	ADDQ    R12, AX
 	VMOVUPS Z26, (AX)
 	VMOVUPS Z27, 64(AX)
 	MOVQ    aPanel+32(FP), AX
@@ -14325,7 +14948,7 @@ store:
 	JNE     panel
 
 	// On to the next strip: b is behind this one.
-	MOVQ CX, b+40(FP)
+	MOVQ R15, b+40(FP)
 	ADDQ $0x00000080, c+48(FP)
 	DECQ strips+80(FP)
 	JNE  strip
