@@ -40,14 +40,14 @@ func TestFit(t *testing.T) {
 				}, c.opts...)
 			}, nil
 		}
-		r, err := train.Fit(64<<20, 32, begin)
+		r, err := train.Fit(64<<20, 12, begin)
 		must(t, err)
 		dev := open(t, "cuda")
 		dev.EmptyCache()
 		before := dev.Stats().Memory.Active
 		dev.ResetPeak()
 		step, err := begin(dev)
-		must(t, errors.Join(err, step(32), step(32)))
+		must(t, errors.Join(err, step(12), step(12)))
 		got, want := dev.Stats().Memory.Peak.Active-before, r.Stats.Memory.Peak.Active
 		t.Logf("%s: %d bytes, on the card %d", name, want, got)
 		if math.Abs(float64(got-want)) > 0.01*float64(got) {
