@@ -731,6 +731,7 @@ template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
           if (active) {
             if (t % 2) {
               drop(z, w.i, part, at);
+              if (is_float<T>()) __syncwarp();  // lest p be loaded before, which takes registers
               N dot[kOwn];
               of_rows(z.dot, dot);
 #pragma unroll
@@ -743,8 +744,7 @@ template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
               }
             } else {
               N m[kOwn], r[kOwn];
-              of_rows(z.m, m);
-              of_rows(z.r, r);
+              of_rows(z.m, m), of_rows(z.r, r);
               part.each([&](int, int, N x) { return math::mul(x, z.scale); });
               add_mask<T>(z, w.i, part, at);
               part.each([&](int, int j, N x) { return probability(x, m[j], r[j]); });

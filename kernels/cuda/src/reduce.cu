@@ -294,7 +294,7 @@ DEV void sums_block(const Sums& all) {
         if (wide) columns<Fold, In, V>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, at);        \
         else columns<Fold, In, 1>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, at))
 
-ENTRY(sums, kThreads, 3, (Sums all), sums_block(all))
+ENTRY(sums, kThreads, 2, (Sums all), sums_block(all))
 
 #define FOLD(name, suffix, Fold, In, V) \
   STRIDED(name, suffix, Fold, In, V)    \
