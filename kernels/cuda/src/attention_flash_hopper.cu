@@ -103,7 +103,6 @@ template <class T, int D> DEV void multiply(const Attention<float>& z, const Ite
   auto& scores = reinterpret_cast<float(&)[kKeys / 2]>(s);
   auto& sums = reinterpret_cast<float(&)[D / 2]>(y);
   clear<1, kKeys / 8>(s);
-  clear<1, D / 8>(y);
   uint32_t read = 0, item = 0;  // numbers of tiles and items
   auto release = [&](uint32_t stage) {
     if (threadIdx.x % 32 == 0) mbarrier_arrive(drained<D>(shared, stage));
@@ -140,7 +139,7 @@ template <class T, int D> DEV void multiply(const Attention<float>& z, const Ite
       wgmma_pin(sums);
       wgmma_fence();
 #pragma unroll
-      for (int key = 0; key < kKeys; key += 16) 
+      for (int key = 0; key < kKeys; key += 16)
         wgmma<false>(T{}, sums, p[0][key / 16], descriptor128(v + key * 128, kPanelBytes), 1);
       wgmma_commit();
       wgmma_wait<0>();
