@@ -49,12 +49,10 @@ func attentionTile(d kernels.DType) (rows, threads int) {
 
 // attentionShared is the shared memory of a block, of which two share a multiprocessor: for tiles of operands, and in
 // turn for rows of scores, where there is much of it for more of them.
-func (c *call) attentionShared(d kernels.DType) int {
+func (c *call) attentionShared(d, number kernels.DType) int {
 	switch {
-	case d == kernels.Float64:
-		return 8 * 2 * smallTile * (smallTile + 1)
 	case d != kernels.Float32:
-		return 4 * 2 * smallTile * (smallTile + 1)
+		return number.Size() * 2 * smallTile * (smallTile + 1)
 	case c.b.gpu.LargeShared():
 		return 80 << 10
 	}
@@ -201,7 +199,7 @@ func (c *call) startAttention(symbol string, d, number kernels.DType, blocks int
 		return
 	}
 	_, threads := attentionTile(d)
-	shared := c.attentionShared(d)
+	shared := c.attentionShared(d, number)
 	z.cached = uint32(shared / (threads / 32) / number.Size() / 4 * 4)
 	c.startShared(symbol+"_"+suffixes[d], dim{uint32(blocks), 1, 1}, uint32(threads), shared)
 	structure(c, z)

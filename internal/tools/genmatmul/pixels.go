@@ -11,6 +11,9 @@ import (
 // mostPixels is how many rows of two sums, with the vectors of B and an element of A, AVX-512 has registers for.
 const mostPixels = 14
 
+// pixelStrip is the bytes of a row of a strip of B.
+const pixelStrip = 2 * 64
+
 // pixels emits the kernel of panels of so many rows with strips of two vectors, for AVX-512. The sums are in registers
 // from the first k to the last; A is read through its table.
 func pixels(g *build.Context, rows int) {
@@ -23,7 +26,6 @@ func pixels(g *build.Context, rows int) {
 		"ldc, cPanel, panels, strips int, add bool, read, write *float32, lines int)")
 
 	t := &tileKernel{Context: g}
-	const width = 2 * 64 // bytes of a strip
 	panel, panelA, panelC := g.AllocLocal(8), g.AllocLocal(8), g.AllocLocal(8)
 	at, read, apart := g.GP64(), g.GP64(), g.GP64()
 	address := rowAddress(g, rows, at, t.stride("aRow"))
@@ -72,7 +74,7 @@ func pixels(g *build.Context, rows int) {
 
 	g.Comment("On to the next strip: b is behind this one.")
 	g.MOVQ(b, t.arg("b"))
-	g.ADDQ(operand.U32(width), t.arg("c"))
+	g.ADDQ(operand.U32(pixelStrip), t.arg("c"))
 	g.DECQ(t.arg("strips"))
 	g.JNE(operand.LabelRef("strip"))
 	g.VZEROUPPER()
@@ -102,7 +104,7 @@ func pixelSteps(t *tileKernel, panelA operand.Mem, at, read, apart reg.GPVirtual
 			}
 		}
 		g.ADDQ(operand.U8(8), columns)
-		g.ADDQ(operand.U32(2*64), b)
+		g.ADDQ(operand.U32(pixelStrip), b)
 		g.DECQ(k)
 	}
 	g.CMPQ(t.arg("lines"), operand.U8(0))

@@ -55,13 +55,16 @@ template <class A, class B> struct Operands {
   uint32_t n;
 };
 
+// column is that of element j of a thread, from its first one on.
+DEV uint32_t column(int j) { return j / 4 * 32 + j % 4; }
+
 // Part is what a thread has of a tile.
 template <class N, int ROWS, int COLUMNS> struct Part {
   static constexpr int kRows = ROWS, kColumns = COLUMNS;
   N x[ROWS][COLUMNS];
   uint32_t first_row, first_column;
   DEV_METHOD uint32_t row(int i) const { return first_row + 4 * i; }
-  DEV_METHOD uint32_t column(int j) const { return first_column + j / 4 * 32 + j % 4; }
+  DEV_METHOD uint32_t column(int j) const { return first_column + ::column(j); }
   // each sets all elements to f(i, j, element).
   template <class F> DEV_METHOD void each(F f) {
     unrolled<ROWS, COLUMNS>([&](int i, int j) { x[i][j] = f(i, j, x[i][j]); });
@@ -108,9 +111,7 @@ template <int ACROSS, int PITCH, int COUNT, bool MIXED> struct LineCopy {
 
 enum Lines { kOfTerms, kOfColumns };  // of B in shared memory
 
-// A thread's column j, from its first one on.
 DEV uint32_t first_column() { return threadIdx.x % 8 * 4; }
-DEV uint32_t column(int j) { return j / 4 * 32 + j % 4; }
 
 // add_products adds those of a stage to the thread's chains, from its first elements of A and B on: `left` steps of k,
 // or kStep if they are fewer.
@@ -246,7 +247,7 @@ DEV uint32_t column_tiles(uint32_t n) { return (n + kColumns - 1) / kColumns; }
 template <class P, class T> DEV void put(const P& part, const Matrix<T>& to, uint32_t m, uint32_t n) {
   T* const first = &to.at(part.first_row, part.first_column);
   const auto set = [&](int i, int j) {
-    first[4 * i * to.row + (j / 4 * 32 + j % 4) * to.column] = to_element<T>(part.x[i][j]);
+    first[4 * i * to.row + column(j) * to.column] = to_element<T>(part.x[i][j]);
   };
   if (part.row(P::kRows - 1) < m && part.column(P::kColumns - 1) < n)
     unrolled<P::kRows, P::kColumns>(set);
@@ -269,8 +270,9 @@ template <class P, class N> DEV void put_scratch(const P& part, const Matrix<N>&
   N* const first = &to.at(part.first_row, part.first_column);
   each_four_of(part, n, [&](int i, int j) {
     if constexpr (P::kColumns == 1) *first = part.x[i][j];
-    else store_four(first + (4 * i * to.row + j * 8), Four<N>{part.x[i][j], part.x[i][j + 1], part.x[i][j + 2],
-                                                              part.x[i][j + 3]});
+    else
+      store_four(first + (4 * i * to.row + column(j)),
+                 Four<N>{part.x[i][j], part.x[i][j + 1], part.x[i][j + 2], part.x[i][j + 3]});
   });
 }
 template <class P, class N> DEV P from_scratch(const P& part, const Matrix<N>& from, uint32_t n) {
@@ -280,7 +282,7 @@ template <class P, class N> DEV P from_scratch(const P& part, const Matrix<N>& f
     if constexpr (P::kColumns == 1) {
       x.x[i][j] = *first;
     } else {
-      const Four<N> four = load_four<N>(first + (4 * i * from.row + j * 8));
+      const Four<N> four = load_four<N>(first + (4 * i * from.row + column(j)));
 #pragma unroll
       for (int k = 0; k < 4; k++) x.x[i][j + k] = four[k];
     }
@@ -447,7 +449,7 @@ template <class T, class N> DEV Matrix<T> shared_matrix(const Attention<N>& z, c
   return {static_cast<T*>(h.data) + (b * h.batch + head * h.head + row * h.row), h.row, h.column};
 }
 
-// Score is the place of a score.
+// Score is the position of a score.
 struct Score {
   uint32_t row, key;
 };
