@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <dlfcn.h>
+#include <mutex>
 #include <sys/mman.h>
 
 namespace emu {
@@ -80,28 +81,49 @@ const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// look_up finds the line of an instruction by addr2line, and the line of another file that it was inlined into.
-std::string look_up(const void* instruction) {
-  Dl_info info;
-  if (!dladdr(instruction, &info)) return "unknown code";
-  const unsigned long offset = (unsigned long)((const char*)instruction - (const char*)info.dli_fbase) - 1;
-  char hex[32];
-  snprintf(hex, sizeof hex, "0x%lx", offset);
-  FILE* p = popen(("addr2line -i -e '" + std::string(info.dli_fname) + "' " + hex).c_str(), "r");
-  if (!p) return "unknown code";
-  // From the innermost function outwards; after a line number may come a discriminator.
+std::map<u64, std::string> lines;  // of instructions, by address
+std::mutex lines_lock;
+
+// look_up finds the lines of an instruction and of all others of its object so far, by one call of addr2line; and the
+// line of another file that the innermost was inlined into.
+void look_up(u64 instruction) {
+  Dl_info info, other;
+  lines[instruction] = "unknown code";
+  if (!dladdr((const void*)instruction, &info)) return;
+  std::vector<u64> keys{instruction};
+  for (u64 key : location_keys)
+    if (key && !(key >> 48) && !lines.count(key) && keys.size() < 4096 && dladdr((const void*)key, &other) &&
+        other.dli_fbase == info.dli_fbase)
+      keys.push_back(key);
+  std::string command = "addr2line -a -i -e '" + std::string(info.dli_fname) + "'";
+  for (u64 key : keys) {
+    char hex[32];
+    snprintf(hex, sizeof hex, " 0x%lx", (unsigned long)(key - (u64)info.dli_fbase) - 1);
+    command += hex;
+  }
+  FILE* p = popen(command.c_str(), "r");
+  if (!p) return;
+  // The address, then lines from the innermost function outwards; after a line number may come a discriminator.
   std::string inner, outer;
+  size_t n = 0;
+  auto end = [&] {
+    if (!inner.empty())
+      lines[keys[n++]] = outer.empty() || outer.compare(0, 5, "emu.h") == 0 ? inner : inner + " from " + outer;
+    inner = outer = "";
+  };
   char line[512];
   while (fgets(line, sizeof line, p)) {
     line[strcspn(line, " \n")] = 0;
     const std::string location = base_name(line);
-    if (inner.empty())
+    if (!strncmp(line, "0x", 2))
+      end();
+    else if (inner.empty())
       inner = location;
     else if (outer.empty() && location.substr(0, location.find(':')) != inner.substr(0, inner.find(':')))
       outer = location;
   }
+  end();
   pclose(p);
-  return outer.empty() || outer.compare(0, 5, "emu.h") == 0 ? inner : inner + " from " + outer;
 }
 
 }  // namespace
@@ -111,7 +133,11 @@ Location location_of(const void* instruction) { return enter((u64)instruction); 
 
 std::string name_of(Location location) {
   const u64 key = location_keys[location];
-  if (!(key >> 48)) return look_up((const void*)key);
+  if (!(key >> 48)) {
+    std::lock_guard<std::mutex> hold(lines_lock);
+    if (!lines.count(key)) look_up(key);
+    return lines[key];
+  }
   return std::string(base_name((const char*)(key & 0xffffffffffff))) + ":" + std::to_string(key >> 48);
 }
 

@@ -1,13 +1,16 @@
 // emu.h: CUDA for g++. A thread of a grid is a fiber; all but arithmetic is a function of namespace emu, which gets
 // the source location of the call for reports. Kernels include prim.cuh, never this file.
 #pragma once
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 #include <emmintrin.h>
+// The header of C: that of C++ takes g++ longer to read than most kernels take it.
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+#include <math.h>
+#undef _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 
 #define __global__
 #define __device__

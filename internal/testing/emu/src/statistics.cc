@@ -11,12 +11,11 @@ namespace emu {
 
 namespace {
 
-struct Key {
-  std::string kernel;
+struct Place {  // of accesses in a kernel
   Location location;
   bool shared, write;
-  bool operator<(const Key& k) const {
-    return std::tie(kernel, location, shared, write) < std::tie(k.kernel, k.location, k.shared, k.write);
+  bool operator<(const Place& p) const {
+    return std::tie(location, shared, write) < std::tie(p.location, p.shared, p.write);
   }
 };
 
@@ -31,53 +30,51 @@ struct Request {  // of a warp
 };
 
 std::mutex lock;
-std::map<Key, Count> counts;
+std::map<std::pair<std::string, Place>, Count> counts;
 
-size_t distinct(std::vector<u64>& v) {
-  std::sort(v.begin(), v.end());
-  v.erase(std::unique(v.begin(), v.end()), v.end());
-  return v.size();
+// each_unit calls f(unit) for each unit of the given size that accesses at offsets from first to last touch, which are
+// sorted.
+template <class F> void each_unit(const u64* first, const u64* last, unsigned bytes, unsigned size, F f) {
+  for (u64 next = 0; first != last; first++)
+    for (u64 u = std::max(*first / size, next); u <= (*first + bytes - 1) / size; next = ++u) f(u);
 }
 
-// units lists the units of the given size that accesses [first, last) touch.
-std::vector<u64> units(const Request& r, size_t first, size_t last, unsigned size) {
-  std::vector<u64> v;
-  for (size_t i = first; i < last; i++)
-    for (u64 u = r.offsets[i] / size; u <= (r.offsets[i] + r.bytes - 1) / size; u++) v.push_back(u);
-  return v;
+// distinct counts these units.
+u64 distinct(const std::vector<u64>& offsets, unsigned bytes, unsigned size) {
+  u64 n = 0;
+  each_unit(offsets.data(), offsets.data() + offsets.size(), bytes, size, [&](u64) { n++; });
+  return n;
 }
 
 // Global memory moves whole sectors of 32 bytes.
-void add_global(const Request& r, Count& c) {
-  const size_t n = r.offsets.size();
-  std::vector<u64> sectors = units(r, 0, n, 32), bytes = units(r, 0, n, 1);
-  c.moved += distinct(sectors);
-  c.least += (distinct(bytes) + 31) / 32;
+void add_global(Request& r, Count& c) {
+  std::sort(r.offsets.begin(), r.offsets.end());
+  c.moved += distinct(r.offsets, r.bytes, 32);
+  c.least += (distinct(r.offsets, r.bytes, 1) + 31) / 32;
 }
 
 // Shared memory reads 32 banks of 4 bytes at once: 32 lanes of up to 4 bytes, 16 of 8, 8 of 16. Such a group
 // takes as many wavefronts as it needs different words of one bank.
-void add_shared(const Request& r, Count& c) {
-  const size_t group = r.bytes <= 4 ? 32 : 128 / r.bytes;
-  for (size_t i = 0; i < r.offsets.size(); i += group) {
-    std::vector<u64> words = units(r, i, std::min(i + group, r.offsets.size()), 4);
-    distinct(words);
-    u64 bank[32] = {}, most = 0;
-    for (u64 w : words) most = std::max(most, ++bank[w % 32]);
+void add_shared(Request& r, Count& c) {
+  const size_t n = r.offsets.size(), group = r.bytes <= 4 ? 32 : 128 / r.bytes;
+  for (size_t i = 0; i < n; i += group) {
+    u64 *first = &r.offsets[i], *last = first + std::min(group, n - i), bank[32] = {}, most = 0;
+    std::sort(first, last);
+    each_unit(first, last, r.bytes, 4, [&](u64 w) { most = std::max(most, ++bank[w % 32]); });
     c.moved += most;
     c.least++;
   }
 }
 
 void collect_warp(const Kernel& kernel, int warp_number) {
-  std::map<Key, std::vector<Request>> requests;
+  std::map<Place, std::vector<Request>> requests;
   for (int l = 0; l < 32 && warp_number * 32 + l < block->threads; l++) {
     Fiber& fiber = block->fibers[warp_number * 32 + l];
-    std::map<Key, size_t> execution;
+    std::map<Place, size_t> execution;
     for (auto& t : fiber.touches) {
-      const Key key{kernel.name, t.location, is_shared(t.offset), t.write};
-      auto& list = requests[key];
-      const size_t k = execution[key]++;
+      const Place place{t.location, is_shared(t.offset), t.write};
+      auto& list = requests[place];
+      const size_t k = execution[place]++;
       if (list.size() <= k) list.resize(k + 1);
       list[k].bytes = t.bytes;
       list[k].offsets.push_back(t.offset);
@@ -85,14 +82,15 @@ void collect_warp(const Kernel& kernel, int warp_number) {
     fiber.touches.clear();
   }
   std::lock_guard<std::mutex> hold(lock);
-  for (auto& [key, list] : requests)
+  for (auto& [place, list] : requests) {
+    Count& c = counts[{kernel.name, place}];
     for (auto& r : list) {
-      Count& c = counts[key];
       c.bytes = r.bytes;
       c.requests++;
       c.used += r.bytes * r.offsets.size();
-      key.shared ? add_shared(r, c) : add_global(r, c);
+      place.shared ? add_shared(r, c) : add_global(r, c);
     }
+  }
 }
 
 }  // namespace
@@ -106,8 +104,9 @@ std::string report_statistics() {
   std::string text;
   for (auto& [key, c] : counts) {
     if constexpr (!checked) break;
-    text += key.kernel + "\t" + name_of(key.location) + "\t" + (key.shared ? "shared" : "global") + "\t" +
-            (key.write ? "write" : "read");
+    const auto& [kernel, place] = key;
+    text += kernel + "\t" + name_of(place.location) + "\t" + (place.shared ? "shared" : "global") + "\t" +
+            (place.write ? "write" : "read");
     for (u64 n : {(u64)c.bytes, c.requests, c.used, c.moved, c.least}) text += "\t" + std::to_string(n);
     text += "\n";
   }
