@@ -156,8 +156,7 @@ func TestModuleFromScratch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	goSettings(t, dir)
+	// Those of the caller: with caches of its own the test would download and compile all modules.
 	modules, err := goEnv("GOMODCACHE")
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +165,8 @@ func TestModuleFromScratch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir := t.TempDir()
+	goSettings(t, dir)
 	module := filepath.Join(dir, "module")
 	if err := os.Mkdir(module, 0o755); err != nil {
 		t.Fatal(err)
