@@ -32,115 +32,110 @@ func (c *convCase) y() []int {
 	return shape
 }
 
-// next goes to the next index in row-major order; it tells whether there is one.
-func next(at, shape []int) bool {
-	for d := len(at) - 1; d >= 0; d-- {
-		if at[d]++; at[d] < shape[d] {
-			return true
-		}
-		at[d] = 0
-	}
-	return false
-}
-
-// valueAt is an element of a, zero outside of it.
-func valueAt(v []float64, shape, at []int) float32 {
-	offset := 0
+// offset is that of an element in row-major order, -1 outside of the shape.
+func offset(shape, at []int) (o int32) {
 	for d, i := range at {
 		if i < 0 || i >= shape[d] {
+			return -1
+		}
+		o = o*int32(shape[d]) + int32(i)
+	}
+	return o
+}
+
+// terms are those of each element of a result, in order: the offsets of their two factors. A factor at -1 is zero.
+type terms [][][2]int32
+
+// sums are the results for the values of the two factors.
+func (t terms) sums(a, b []float64) (want []float64) {
+	value := func(v []float64, at int32) float32 {
+		if at < 0 {
 			return 0
 		}
-		offset = offset*shape[d] + i
+		return float32(v[at])
 	}
-	return float32(v[offset])
+	for _, of := range t {
+		want = append(want, float64(dot(len(of), func(k int) float32 { return value(a, of[k][0]) },
+			func(k int) float32 { return value(b, of[k][1]) })))
+	}
+	return want
 }
 
-// terms are the factors of the terms of an element of the result, in order.
-type terms [2][]float32
-
-func (t *terms) add(a, b float32) { t[0], t[1] = append(t[0], a), append(t[1], b) }
-
-func (t *terms) sum() float64 {
-	return float64(dot(len(t[0]), func(k int) float32 { return t[0][k] }, func(k int) float32 { return t[1][k] }))
-}
-
-// wantConv is conv by its definition.
-func (c *convCase) wantConv(x, w []float64) (want []float64) {
-	y := c.y()
-	if kernels.Count(y) == 0 {
-		return nil
-	}
-	for at := make([]int, len(y)); ; {
-		var sum terms
-		if kernels.Count(c.w[1:]) > 0 {
-			for tap := make([]int, len(y)-1); ; {
-				from := []int{at[0], at[1]/(c.w[0]/c.groups)*c.w[1] + tap[0]}
-				for d := range c.stride {
-					from = append(from, at[2+d]*c.stride[d]-c.before[d]+tap[1+d]*c.dilation[d])
-				}
-				sum.add(valueAt(w, c.w, append([]int{at[1]}, tap...)), valueAt(x, c.x, from))
-				if !next(tap, c.w[1:]) {
-					break
-				}
+// eachIndex calls f for each index of a shape, in row-major order.
+func eachIndex(shape []int, f func(at []int)) {
+	at := make([]int, len(shape))
+	for range kernels.Count(shape) {
+		f(at)
+		for d := len(at) - 1; d >= 0; d-- {
+			if at[d]++; at[d] < shape[d] {
+				break
 			}
-		}
-		want = append(want, sum.sum())
-		if !next(at, y) {
-			return want
+			at[d] = 0
 		}
 	}
 }
 
-// wantTranspose is conv_transpose by its definition.
-func (c *convCase) wantTranspose(y, w []float64) (want []float64) {
-	perGroup := c.w[0] / c.groups
-	over := append([]int{perGroup}, c.w[2:]...)
-	for at := make([]int, len(c.x)); ; {
-		var sum terms
-		group := at[1] / c.w[1]
-		for tap := make([]int, len(over)); ; {
-			from, reaches := []int{at[0], group*perGroup + tap[0]}, true
+// conv has the terms of conv by its definition: of the weight and x.
+func (c *convCase) conv() (t terms) {
+	eachIndex(c.y(), func(at []int) {
+		var of [][2]int32
+		from, which := make([]int, len(at)), make([]int, len(at))
+		eachIndex(c.w[1:], func(tap []int) {
+			from[0], from[1] = at[0], at[1]/(c.w[0]/c.groups)*c.w[1]+tap[0]
+			for d := range c.stride {
+				from[2+d] = at[2+d]*c.stride[d] - c.before[d] + tap[1+d]*c.dilation[d]
+			}
+			which[0] = at[1]
+			copy(which[1:], tap)
+			of = append(of, [2]int32{offset(c.w, which), offset(c.x, from)})
+		})
+		t = append(t, of)
+	})
+	return t
+}
+
+// transpose has those of conv_transpose: of the weight and y.
+func (c *convCase) transpose() (t terms) {
+	perGroup, y := c.w[0]/c.groups, c.y()
+	eachIndex(c.x, func(at []int) {
+		var of [][2]int32
+		from, which := make([]int, len(at)), make([]int, len(at))
+		eachIndex(append([]int{perGroup}, c.w[2:]...), func(tap []int) {
+			from[0], from[1] = at[0], at[1]/c.w[1]*perGroup+tap[0]
 			for d := range c.stride {
 				i := at[2+d] + c.before[d] - tap[1+d]*c.dilation[d]
-				reaches = reaches && i%c.stride[d] == 0
-				from = append(from, i/c.stride[d])
+				if i%c.stride[d] != 0 {
+					return
+				}
+				from[2+d] = i / c.stride[d]
 			}
-			if reaches {
-				which := append([]int{from[1], at[1] % c.w[1]}, tap[1:]...)
-				sum.add(valueAt(w, c.w, which), valueAt(y, c.y(), from))
-			}
-			if !next(tap, over) {
-				break
-			}
-		}
-		want = append(want, sum.sum())
-		if !next(at, c.x) {
-			return want
-		}
-	}
+			which[0], which[1] = from[1], at[1]%c.w[1]
+			copy(which[2:], tap[1:])
+			of = append(of, [2]int32{offset(c.w, which), offset(y, from)})
+		})
+		t = append(t, of)
+	})
+	return t
 }
 
-// wantWeight is conv_weight by its definition.
-func (c *convCase) wantWeight(x, y []float64) (want []float64) {
-	shape := c.y()
-	over := append([]int{shape[0]}, shape[2:]...)
-	for at := make([]int, len(c.w)); ; {
-		var sum terms
-		for p := make([]int, len(over)); kernels.Count(over) > 0; {
-			from := []int{p[0], at[0]/(c.w[0]/c.groups)*c.w[1] + at[1]}
+// weight has those of conv_weight: of y and x.
+func (c *convCase) weight() (t terms) {
+	y := c.y()
+	eachIndex(c.w, func(at []int) {
+		var of [][2]int32
+		from, which := make([]int, len(at)), make([]int, len(at))
+		eachIndex(append([]int{y[0]}, y[2:]...), func(p []int) {
+			from[0], from[1] = p[0], at[0]/(c.w[0]/c.groups)*c.w[1]+at[1]
 			for d := range c.stride {
-				from = append(from, p[1+d]*c.stride[d]-c.before[d]+at[2+d]*c.dilation[d])
+				from[2+d] = p[1+d]*c.stride[d] - c.before[d] + at[2+d]*c.dilation[d]
 			}
-			sum.add(valueAt(y, shape, append([]int{p[0], at[0]}, p[1:]...)), valueAt(x, c.x, from))
-			if !next(p, over) {
-				break
-			}
-		}
-		want = append(want, sum.sum())
-		if !next(at, c.w) {
-			return want
-		}
-	}
+			which[0], which[1] = p[0], at[0]
+			copy(which[2:], p[1:])
+			of = append(of, [2]int32{offset(y, which), offset(c.x, from)})
+		})
+		t = append(t, of)
+	})
+	return t
 }
 
 // runConvJobs is runJobs, also with terms of padding left out wherever there is some, and few images copied at a time.
@@ -198,6 +193,7 @@ func TestConvCanonical(t *testing.T) {
 	var jobs []job
 	for i := range cases {
 		c := &cases[i]
+		conv, transpose, weight := c.conv(), c.transpose(), c.weight()
 		for j := range layoutNames {
 			x, w := normal(r, layout(i+j, c.x), false), normal(r, layout(i+2*j, c.w), false)
 			y := normal(r, layout(3*i+j, c.y()), false)
@@ -206,9 +202,9 @@ func TestConvCanonical(t *testing.T) {
 					Ints: c.attributes(size)}
 			}
 			jobs = append(jobs,
-				job{Conv, launch(c.y()[2:], c.y(), x, w), [][]float64{c.wantConv(elements(x), elements(w))}},
-				job{ConvTranspose, launch(c.x[2:], c.x, y, w), [][]float64{c.wantTranspose(elements(y), elements(w))}},
-				job{ConvWeight, launch(c.w[2:], c.w, x, y), [][]float64{c.wantWeight(elements(x), elements(y))}})
+				job{Conv, launch(c.y()[2:], c.y(), x, w), [][]float64{conv.sums(elements(w), elements(x))}},
+				job{ConvTranspose, launch(c.x[2:], c.x, y, w), [][]float64{transpose.sums(elements(w), elements(y))}},
+				job{ConvWeight, launch(c.w[2:], c.w, x, y), [][]float64{weight.sums(elements(y), elements(x))}})
 		}
 	}
 	runConvJobs(t, jobs)
@@ -237,10 +233,10 @@ func TestConvBias(t *testing.T) {
 		jobs = append(jobs,
 			job{Conv, &kernels.Launch{In: []kernels.Arg{x, w, out}, Ints: c.attributes(c.y()[2:]),
 				Out: []kernels.Arg{newTensor(kernels.Float32, c.y()...)}},
-				added(c.wantConv(elements(x), elements(w)), out, c.y())},
+				added(c.conv().sums(elements(w), elements(x)), out, c.y())},
 			job{ConvTranspose, &kernels.Launch{In: []kernels.Arg{y, w, in}, Ints: c.attributes(c.x[2:]),
 				Out: []kernels.Arg{newTensor(kernels.Float32, c.x...)}},
-				added(c.wantTranspose(elements(y), elements(w)), in, c.x)})
+				added(c.transpose().sums(elements(w), elements(y)), in, c.x)})
 	}
 	runConvJobs(t, jobs)
 }
@@ -271,15 +267,15 @@ func TestConvPadding(t *testing.T) {
 					others = values
 				}
 				x, w, y, g := made(c.x, others), made(c.w, values), made(c.y(), others), made(c.y(), values)
-				transposed := c.wantTranspose(elements(y), elements(w))
+				transposed := c.transpose().sums(elements(w), elements(y))
 				launch := func(size, result []int, in ...kernels.Arg) *kernels.Launch {
 					return &kernels.Launch{In: in, Out: []kernels.Arg{newTensor(kernels.Float32, result...)},
 						Ints: c.attributes(size)}
 				}
 				jobs = append(jobs,
-					job{Conv, launch(c.y()[2:], c.y(), x, w), [][]float64{c.wantConv(elements(x), elements(w))}},
+					job{Conv, launch(c.y()[2:], c.y(), x, w), [][]float64{c.conv().sums(elements(w), elements(x))}},
 					job{ConvTranspose, launch(c.x[2:], c.x, y, w), [][]float64{transposed}},
-					job{ConvWeight, launch(c.w[2:], c.w, x, g), [][]float64{c.wantWeight(elements(x), elements(g))}})
+					job{ConvWeight, launch(c.w[2:], c.w, x, g), [][]float64{c.weight().sums(elements(g), elements(x))}})
 			}
 		}
 	}
