@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
@@ -17,6 +19,8 @@ type channelsLast[T floating] struct {
 	parts  []weightPart
 	split  bool // terms that are known to be zero are left out
 	pixels int  // elements of a row of the product, if these are its columns; see [channelsLast.addPixels]
+
+	rows, columns []int // memory of multiply
 }
 
 // A weightPart is elements of the window, neighbours along each axis, that see the same elements of y within x.
@@ -108,10 +112,11 @@ func (x *channelsLast[T]) copyImage(dst []T, pitch, image, first, channels int) 
 	}
 }
 
-// copyLimit is how many elements are copied at a time, or of as many images as have leastCopy terms. Tests lower it.
+// copyLimit is how many elements are copied at a time, for at most mostTerms, or of as many images as have leastTerms.
+// Tests lower it.
 var copyLimit = 1 << 18
 
-const leastCopy = 2 * matmul.Chunk
+const leastTerms, mostTerms = 2 * matmul.Chunk, 1 << 13
 
 // addTerms adds the terms from the given one on to product [out, (t, c)] of group g, those of some images, and returns
 // the first that is left.
@@ -119,7 +124,7 @@ func (x *channelsLast[T]) addTerms(product, y []T, g, from int) int {
 	positions, pixels := kernels.Count(x.y[:]), kernels.Count(x.length[:])
 	wantRoom(x.length[:])
 	first := from / positions
-	count := max(copyLimit/(pixels*x.in), leastCopy/positions+2)
+	count := max(min(copyLimit/(pixels*x.in), mostTerms/positions), leastTerms/positions+2)
 	last := min(first+count, x.images)
 	to := last * positions
 	if last < x.images {
@@ -147,22 +152,21 @@ func (x *channelsLast[T]) multiply(p *weightPart, product, y, data []T, from, co
 	for d := range strides {
 		strides[d] *= x.dilation[d] * x.in
 	}
-	n := (count/positions + 2) * len(p.positions)
-	b := matmul.UnfoldedOf[T]{Rows: make([]int, 0, n), LeftColumns: make([]int, 0, n)}
+	b := matmul.UnfoldedOf[T]{Rows: x.rows[:0], LeftColumns: x.columns[:0]}
 	var ends chunkEnds
-	for i := range (from + count + positions - 1) / positions {
-		for _, o := range p.positions {
-			term := i*positions + o - from
-			if term < 0 || term >= count {
-				continue
-			}
+	for i := from / positions; i*positions < from+count; i++ {
+		begin, pixel, row := i*positions-from, i*pixels, i*x.groups*x.out*positions
+		lo, _ := slices.BinarySearch(p.positions, -begin)
+		hi, _ := slices.BinarySearch(p.positions, count-begin)
+		for _, o := range p.positions[lo:hi] {
 			if x.split {
-				ends.before(term, len(b.Rows))
+				ends.before(begin+o, len(b.Rows))
 			}
-			b.Rows = append(b.Rows, (i*pixels+x.at[o])*x.in)
-			b.LeftColumns = append(b.LeftColumns, i*x.groups*x.out*positions+o)
+			b.Rows = append(b.Rows, (pixel+x.at[o])*x.in)
+			b.LeftColumns = append(b.LeftColumns, row+o)
 		}
 	}
+	x.rows, x.columns = b.Rows, b.LeftColumns
 	if x.split && len(b.Rows) > 0 {
 		b.Chunks = append(ends.of, len(b.Rows))
 	}

@@ -126,6 +126,8 @@ func (f *fold) rows(out, x []float32, r *reduction) {
 		group = min(gatherRows, len(out))
 	}
 	groups := (len(out) + group - 1) / group
+	// A pass over memory: rows are neighbours there, or the blocks of a row.
+	acrossRows := !contiguous && r.Kept.Rank > 0 && r.Kept.Strides[r.Kept.Rank-1] < r.Reduced.Strides[0]
 	par.For(groups*blocks, 1+2*rowGrain/(group*min(r.N, rowBlock)), func(lo, hi int) {
 		if contiguous {
 			for i := lo; i < hi; i++ {
@@ -137,11 +139,15 @@ func (f *fold) rows(out, x []float32, r *reduction) {
 		}
 		buf := borrow(group * rowBlock)
 		for i := lo; i < hi; i++ {
-			first, from := i/blocks*group, i%blocks*rowBlock
+			g, b := i/blocks, i%blocks
+			if acrossRows {
+				g, b = i%groups, i/groups
+			}
+			first, from := g*group, b*rowBlock
 			n, rows := min(rowBlock, r.N-from), min(group, len(out)-first)
 			r.gather(*buf, x, first, rows, from, n)
 			for k := range rows {
-				dst[(first+k)*blocks+i%blocks] = f.block((*buf)[k*n : (k+1)*n])
+				dst[(first+k)*blocks+b] = f.block((*buf)[k*n : (k+1)*n])
 			}
 		}
 		giveBack(buf)

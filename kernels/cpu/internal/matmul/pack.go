@@ -269,21 +269,19 @@ func (p *product) strip(b *panel, strip, k0, kc int) (data []float32, rowStride,
 
 // packTranspose sets dst[p*stride+r] to element (r, p) of src for r < rows and p < k.
 func (t *assembly) packTranspose(dst []float32, stride int, src Matrix, rows, k int) {
-	r, even := 0, 0
-	if src.ColStride == 1 {
-		even = k &^ 3
-	}
-	if even > 0 {
+	r := 0
+	if src.ColStride == 1 && k >= 4 {
 		for ; r+8 <= rows; r += 8 {
-			t.transpose8(&dst[r], stride, &src.Data[r*src.RowStride], src.RowStride, even)
+			t.transpose8(&dst[r], stride, &src.Data[r*src.RowStride], src.RowStride, k&^3)
 		}
 		for ; r+4 <= rows; r += 4 {
-			t.transpose4(&dst[r], stride, &src.Data[r*src.RowStride], src.RowStride, even)
+			t.transpose4(&dst[r], stride, &src.Data[r*src.RowStride], src.RowStride, k&^3)
+		}
+		if k%4 > 0 { // the last columns, and some before them once more
+			t.packTranspose(dst[(k-4)*stride:], stride, MatrixOf[float32]{src.Data[k-4:], src.RowStride, 1}, r, 4)
 		}
 	}
-	// The rest: the last rows, and the last columns of the rows above.
 	copyTranspose(dst, stride, src, r, rows, 0, k)
-	copyTranspose(dst, stride, src, 0, r, even, k)
 }
 
 // copyTranspose is packTranspose for rows [r0, r1) and p in [p0, p1).
@@ -313,13 +311,19 @@ func (t *assembly) packPanels(dst []float32, a Matrix, kc, panels int) {
 // longRun is how many columns of A must be neighbours to be packed together, in turns of several columns.
 const longRun = 16
 
+// neighbours is how many columns, at the start of a list, are each one apart from the one before.
+func neighbours(columns []int, apart int) int {
+	n := 1
+	for n < len(columns) && columns[n] == columns[n-1]+apart {
+		n++
+	}
+	return n
+}
+
 // packColumns packs rows of A, full panels and what is left, by the offsets of columns from where a begins.
 func (p *product) packColumns(dst []float32, a Matrix, rows int, columns []int) {
 	for k := 0; k < len(columns); {
-		run := 1
-		for k+run < len(columns) && columns[k+run] == columns[k+run-1]+a.ColStride {
-			run++
-		}
+		run := neighbours(columns[k:], a.ColStride)
 		end := k + run
 		for run < longRun && end < len(columns) && (end+longRun > len(columns) ||
 			columns[end+longRun-1] != columns[end]+(longRun-1)*a.ColStride) { // short runs

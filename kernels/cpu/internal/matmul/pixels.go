@@ -39,20 +39,16 @@ func NewPixels(weight Matrix, m int, columns, terms, ends []int, memory []float3
 	if need := p.strips * width * len(terms); len(memory) < need || slices.Min(terms) < 0 {
 		panic(fmt.Sprintf("matmul: memory of %d weights, not %d, terms %v", len(memory), need, terms))
 	}
-	columnOf := func(k int) int {
-		if columns == nil {
-			return k * weight.ColStride
-		}
-		return columns[k]
-	}
 	for k0, k1 := 0, 0; k0 < len(terms); k0 = k1 {
 		k1 = p.chunkEnd(k0)
 		for k, run := k0, 0; k < k1; k += run {
-			for run = 1; k+run < k1 && columnOf(k+run) == columnOf(k)+run*weight.ColStride; run++ {
+			column := k * weight.ColStride
+			if run = k1 - k; columns != nil {
+				column, run = columns[k], neighbours(columns[k:k1], weight.ColStride)
 			}
 			for j := 0; j < m; j += width {
 				from := weight.from(j)
-				from.Data = from.Data[columnOf(k):]
+				from.Data = from.Data[column:]
 				Transpose(memory[p.strips*width*k0+j*(k1-k0)+(k-k0)*width:], width, from, min(width, m-j), run)
 			}
 		}
