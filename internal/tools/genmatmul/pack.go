@@ -211,14 +211,17 @@ func gatherPanel(g *build.Context) {
 	columns := g.Load(g.Param("columns"), g.GP64())
 	k := g.Load(g.Param("k"), g.GP64())
 	g.SHLQ(operand.U8(2), row)
-	at, x := g.GP64(), g.GP32()
+	at, x := g.GP64(), g.XMM()
 	from := rowAddress(g, rows, at, row)
 	g.Label("column")
 	g.MOVQ(operand.Mem{Base: columns}, at)
 	g.LEAQ(operand.Mem{Base: src, Index: at, Scale: 4}, at)
-	for r := range rows {
-		g.MOVL(from[r], x)
-		g.MOVL(x, operand.Mem{Base: dst, Disp: 4 * r})
+	for r := 0; r < rows; r += 4 { // by vectors, since stores take longer than loads
+		g.VMOVSS(from[r], x)
+		for lane := 1; lane < 4; lane++ {
+			g.VINSERTPS(operand.U8(lane<<4), from[r+lane], x, x)
+		}
+		g.VMOVUPS(x, operand.Mem{Base: dst, Disp: 4 * r})
 	}
 	g.ADDQ(operand.U8(8), columns)
 	g.ADDQ(operand.U8(4*rows), dst)

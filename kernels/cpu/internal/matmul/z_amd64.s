@@ -11957,6 +11957,7 @@ done:
 	RET
 
 // func gatherPanel(dst *float32, src *float32, row int, columns *int, k int)
+// Requires: AVX
 TEXT ·gatherPanel(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), AX
 	MOVQ src+8(FP), CX
@@ -11964,43 +11965,34 @@ TEXT ·gatherPanel(SB), NOSPLIT, $0-40
 	MOVQ columns+24(FP), BX
 	MOVQ k+32(FP), SI
 	SHLQ $0x02, DX
-	LEAQ (DX)(DX*2), R9
+	LEAQ (DX)(DX*2), R8
+	LEAQ (R8)(DX*2), R9
 	LEAQ (R9)(DX*2), R10
 	LEAQ (R10)(DX*2), R11
 	LEAQ (R11)(DX*2), R12
-	LEAQ (R12)(DX*2), R13
 
 column:
-	MOVQ (BX), DI
-	LEAQ (CX)(DI*4), DI
-	MOVL (DI), R8
-	MOVL R8, (AX)
-	MOVL (DI)(DX*1), R8
-	MOVL R8, 4(AX)
-	MOVL (DI)(DX*2), R8
-	MOVL R8, 8(AX)
-	MOVL (DI)(R9*1), R8
-	MOVL R8, 12(AX)
-	MOVL (DI)(DX*4), R8
-	MOVL R8, 16(AX)
-	MOVL (DI)(R10*1), R8
-	MOVL R8, 20(AX)
-	MOVL (DI)(R9*2), R8
-	MOVL R8, 24(AX)
-	MOVL (DI)(R11*1), R8
-	MOVL R8, 28(AX)
-	MOVL (DI)(DX*8), R8
-	MOVL R8, 32(AX)
-	MOVL (DI)(R12*1), R8
-	MOVL R8, 36(AX)
-	MOVL (DI)(R10*2), R8
-	MOVL R8, 40(AX)
-	MOVL (DI)(R13*1), R8
-	MOVL R8, 44(AX)
-	ADDQ $0x08, BX
-	ADDQ $0x30, AX
-	DECQ SI
-	JNE  column
+	MOVQ      (BX), DI
+	LEAQ      (CX)(DI*4), DI
+	VMOVSS    (DI), X0
+	VINSERTPS $0x10, (DI)(DX*1), X0, X0
+	VINSERTPS $0x20, (DI)(DX*2), X0, X0
+	VINSERTPS $0x30, (DI)(R8*1), X0, X0
+	VMOVUPS   X0, (AX)
+	VMOVSS    (DI)(DX*4), X0
+	VINSERTPS $0x10, (DI)(R9*1), X0, X0
+	VINSERTPS $0x20, (DI)(R8*2), X0, X0
+	VINSERTPS $0x30, (DI)(R10*1), X0, X0
+	VMOVUPS   X0, 16(AX)
+	VMOVSS    (DI)(DX*8), X0
+	VINSERTPS $0x10, (DI)(R11*1), X0, X0
+	VINSERTPS $0x20, (DI)(R9*2), X0, X0
+	VINSERTPS $0x30, (DI)(R12*1), X0, X0
+	VMOVUPS   X0, 32(AX)
+	ADDQ      $0x08, BX
+	ADDQ      $0x30, AX
+	DECQ      SI
+	JNE       column
 	RET
 
 // func copyPlane1(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
