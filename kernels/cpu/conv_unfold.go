@@ -258,7 +258,7 @@ func pairs(reaches []reach) (n int) {
 }
 
 // worthSplitting is the share of the costs that split reaches may have at most. Tests raise it.
-var worthSplitting = 0.94
+var worthSplitting = 0.97
 
 // cheapest tells along which axes to take split reaches, none unless that is cheaper than all, and what it costs.
 func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, least int) {
@@ -292,7 +292,7 @@ func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, 
 // productCost is about what a product of such matrices costs, in multiply-adds, if neighbours in memory are so many
 // columns: those of the product, gathering A, copying B and storing the result.
 func productCost(m, n, k, neighbours int) int {
-	const vector, panel, gather, row = 16, 1024, 40, 400
+	const vector, panel, gather, row = 16, 1024, 20, 400
 	copies := min(vector, 2+40/neighbours)
 	return m*k*((n+vector-1)/vector*vector+gather*((n+panel-1)/panel)) + copies*k*n + (vector+row/neighbours)*m*n
 }
