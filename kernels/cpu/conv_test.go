@@ -142,8 +142,8 @@ func (c *convCase) weight() (t terms) {
 func runConvJobs(t *testing.T, jobs []job) {
 	t.Helper()
 	runJobs(t, jobs)
-	defer func(split float64, limit int) { worthSplitting, copyLimit = split, limit }(worthSplitting, copyLimit)
-	worthSplitting, copyLimit = 1e6, 1
+	defer func(split [2]float64, limit int) { worthSplitting, copyLimit = split, limit }(worthSplitting, copyLimit)
+	worthSplitting, copyLimit = [2]float64{1e6, 1e6}, 1
 	runJobs(t, jobs)
 }
 

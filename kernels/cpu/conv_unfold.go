@@ -257,8 +257,8 @@ func pairs(reaches []reach) (n int) {
 	return n
 }
 
-// worthSplitting is the share of the costs that split reaches may have at most. Tests raise it.
-var worthSplitting = 0.97
+// worthSplitting is the share of the costs that split reaches may have, with one thread and with more. Tests raise it.
+var worthSplitting = [2]float64{0.97, 0.94}
 
 // cheapest tells along which axes to take split reaches, none unless that is cheaper than all, and what it costs.
 func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, least int) {
@@ -267,7 +267,7 @@ func cheapest(all, split [3][]reach, cost func(r [3]reach) int) (which [3]bool, 
 		return sum
 	}
 	whole := total(all)
-	least = int(worthSplitting * float64(whole))
+	least = int(worthSplitting[min(par.Workers(), 2)-1] * float64(whole))
 	for choice := 1; choice < 8; choice++ {
 		reaches, splits, same := all, [3]bool{}, false
 		for d := range reaches {
