@@ -61,6 +61,7 @@ func TestMatMulHopper(t *testing.T) {
 		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), m, n, k, 1+r.IntN(3)/2)
 		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 1, 8, 1, 1)
 		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 3, 8, 0, 1)
+		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 70, 8, 520, 1) // parts that end in the last stage
 		if d == plain && r.IntN(4) == 0 {
 			testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 9*128+5, 264, 33, 2)
 		}
@@ -172,12 +173,12 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, by *products16, dtype
 		p.bias, p.biasStep = bias.first(), int64(bias.x)
 	}
 	tiles := (n + by.wide - 1) / by.wide * ((m + by.high - 1) / by.high) * batch
-	parts := struct { // of k; one, or as many as can be
+	parts := struct { // of k; one, or, always if k is large, several of one, two or four steps
 		sums, turns Ptr
 		count, k    uint32
 	}{count: 1, k: uint32(k)}
-	if k > by.steps && r.IntN(2) == 0 {
-		parts.count, parts.k = uint32((k+by.steps-1)/by.steps), uint32(by.steps)
+	if each := by.steps << r.IntN(3); k > each && (k > 8*by.steps || r.IntN(2) == 0) {
+		parts.count, parts.k = uint32((k+each-1)/each), uint32(each)
 		parts.sums = upload(t, d, bytes.Repeat([]byte{guard}, 4*by.high*by.wide*tiles))
 		parts.turns = upload(t, d, make([]byte, 4*(tiles*by.turns+1)))
 	}
