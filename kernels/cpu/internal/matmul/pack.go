@@ -311,8 +311,8 @@ func (t *assembly) packPanels(dst []float32, a Matrix, kc, panels int) {
 // longRun is how many columns of A must be neighbours to be packed together, in turns of several columns.
 const longRun = 16
 
-// neighbours is how many columns, at the start of a list, are each one apart from the one before.
-func neighbours(columns []int, apart int) int {
+// runLength is how many columns, at the start of a list, are each one apart from the one before.
+func runLength(columns []int, apart int) int {
 	n := 1
 	for n < len(columns) && columns[n] == columns[n-1]+apart {
 		n++
@@ -323,7 +323,7 @@ func neighbours(columns []int, apart int) int {
 // packColumns packs rows of A, full panels and what is left, by the offsets of columns from where a begins.
 func (p *product) packColumns(dst []float32, a Matrix, rows int, columns []int) {
 	for k := 0; k < len(columns); {
-		run := neighbours(columns[k:], a.ColStride)
+		run := runLength(columns[k:], a.ColStride)
 		end := k + run
 		for run < longRun && end < len(columns) && (end+longRun > len(columns) ||
 			columns[end+longRun-1] != columns[end]+(longRun-1)*a.ColStride) { // short runs

@@ -44,7 +44,7 @@ func NewPixels(weight Matrix, m int, columns, terms, ends []int, memory []float3
 		for k, run := k0, 0; k < k1; k += run {
 			column := k * weight.ColStride
 			if run = k1 - k; columns != nil {
-				column, run = columns[k], neighbours(columns[k:k1], weight.ColStride)
+				column, run = columns[k], runLength(columns[k:k1], weight.ColStride)
 			}
 			for j := 0; j < m; j += width {
 				from := weight.from(j)
