@@ -45,7 +45,8 @@ func TestNorms(t *testing.T) {
 		sameAsWidened(t, b, l, in[:min(2, len(in))], []value{y, rstd})
 
 		g := r.moderate(d, shape...)
-		if i%10 == 3 || i%10 == 7 { // cached, where the length allows it
+		cached := i%10 == 3 || i%10 == 7 // where the length allows it
+		if cached {
 			x, g, weight = r.contiguous(d, shape...), r.contiguous(d, shape...), r.contiguous(d, last...)
 		}
 		mean, rstd = r.moderate(kernels.Float32, rows...), r.moderate(kernels.Float32, rows...)
@@ -67,7 +68,7 @@ func TestNorms(t *testing.T) {
 				out[j] = r.result(d, shape...)
 			}
 		}
-		if i%10 == 3 || i%10 == 7 {
+		if cached {
 			out[0].Offset = 0
 		}
 		l = &kernels.Launch{Op: hostOp("layer_norm_grad", cpu.LayerNormGrad), Ints: append([]int{k}, wanted...)}

@@ -332,31 +332,34 @@ func TestProdGrad(t *testing.T) {
 	}
 }
 
-// longRow has lengths at which rows become too long for a warp, for the registers of a block, for a block of the
-// canonical order and for all lanes of its second level to be in one half of the threads; as norms, the sums for
+// eachLongRow calls f with lengths at which rows become too long for a warp, for the registers of a block, for a block
+// of the canonical order and for all lanes of its second level to be in one half of the threads; as norms, the sums for
 // parameters have blocks, lanes and rows of lanes left over. At first operands are wide, if lengths are multiples of 4.
-func (r fuzz) longRow(i int) (d kernels.DType, shape []int, operand func(d kernels.DType, shape ...int) value) {
+func eachLongRow(t *testing.T, f func(b *Backend, r fuzz, i int, d kernels.DType, shape []int,
+	operand func(d kernels.DType, shape ...int) value)) {
+	b := kernelDevice(t)
+	multiprocessors(t, b, 1) // a block has many rows
+	r := newFuzz(33)
 	shapes := [][]int{ // the first two, on a new device, take most shared memory
 		{17, 4096}, {33, 2048}, {65, 4100}, {200, 1025}, {65, 1500}, {3, 4097}, {64, 2049}, {1, 8192}, {5, 8193},
 		{63, 513}, {7, 1056}, {2, 16385}, {2, 3, 1200},
 	}
 	types := []kernels.DType{kernels.Float32, kernels.BFloat16, kernels.Float16, kernels.Float32, kernels.BFloat16}
-	d, shape, operand = types[i%len(types)], shapes[i%len(shapes)], r.moderate
-	if i == 18 || i > 24 && r.IntN(20) == 0 {
-		shape = []int{1, 33*16384 + 5}
+	for i := range cases(24) {
+		d, shape, operand := types[i%len(types)], shapes[i%len(shapes)], r.moderate
+		if i == 18 || i > 24 && r.IntN(20) == 0 {
+			shape = []int{1, 33*16384 + 5}
+		}
+		if i < len(shapes) {
+			operand = r.contiguous
+		}
+		f(b, r, i, d, shape, operand)
 	}
-	if i < len(shapes) {
-		operand = r.contiguous
-	}
-	return d, shape, operand
 }
 
 func TestLongRows(t *testing.T) {
-	b := kernelDevice(t)
-	multiprocessors(t, b, 1) // a block has many rows
-	r := newFuzz(33)
-	for i := range cases(24) {
-		d, shape, operand := r.longRow(i)
+	eachLongRow(t, func(b *Backend, r fuzz, i int, d kernels.DType, shape []int,
+		operand func(d kernels.DType, shape ...int) value) {
 		last, x, y, g := len(shape)-1, operand(d, shape...), operand(d, shape...), operand(d, shape...)
 		for _, op := range []*kernels.Op{hostOp("softmax", cpu.Softmax), hostOp("log_softmax", cpu.LogSoftmax)} {
 			sameAsExact(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{x}, []value{r.result(d, shape...)})
@@ -375,25 +378,19 @@ func TestLongRows(t *testing.T) {
 			out := []value{r.result(d, shape[:last]...), r.result(kernels.Int64, shape[:last]...)}
 			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{last}}, []value{r.wild(d, shape...)}, out[i%2:])
 		}
-	}
+	})
 }
 
 func TestLongCrossEntropy(t *testing.T) {
-	b := kernelDevice(t)
-	multiprocessors(t, b, 1) // a block has many rows
-	r := newFuzz(33)
-	for i := range cases(24) {
-		d, shape, _ := r.longRow(i)
+	eachLongRow(t, func(b *Backend, r fuzz, i int, d kernels.DType, shape []int,
+		_ func(d kernels.DType, shape ...int) value) {
 		crossEntropy(t, b, r, d, shape, i%3)
-	}
+	})
 }
 
 func TestLongNorms(t *testing.T) {
-	b := kernelDevice(t)
-	multiprocessors(t, b, 1) // a block has many rows
-	r := newFuzz(33)
-	for i := range cases(24) {
-		d, shape, operand := r.longRow(i)
+	eachLongRow(t, func(b *Backend, r fuzz, i int, d kernels.DType, shape []int,
+		operand func(d kernels.DType, shape ...int) value) {
 		last, n := len(shape)-1, shape[len(shape)-1:]
 		x, g := operand(d, shape...), operand(d, shape...)
 		weight, bias := r.moderate(d, n...), r.moderate(d, n...)
@@ -418,7 +415,7 @@ func TestLongNorms(t *testing.T) {
 			l = &kernels.Launch{Op: hostOp("rms_norm_grad", cpu.RMSNormGrad), Ints: append([]int{1}, wanted[:2]...)}
 			sameAsWidened(t, b, l, []value{g, x, rstd, weight}[:3+i%2], out[:2])
 		}
-	}
+	})
 }
 
 // TestThirdLevel: a row of more than 2,048 blocks, whose results are more than a block, by a block of threads and by a
