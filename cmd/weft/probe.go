@@ -12,10 +12,8 @@ import (
 const aboutProbe = `
 weft probe measures what units of a GPU and its driver do by themselves, in less than 40 seconds, and prints one line of
 JSON: the latency of a load from caches and memory, the bandwidth of loads by their width and the bytes in flight on a
-multiprocessor, mma.sync and fma (a chain alone, and all chains that fit), launches, loading of modules,
-allocation, copies of pinned memory. What operations reach beside that, scripts/gpu-check measures.
-
-Left out are wgmma, of which no kernel has an image yet, and nodes of graphs, which the driver layer does not make.
+multiprocessor, mma.sync, wgmma and fma (a chain alone, and all chains that fit), launches, graphs and a node more,
+loading of modules, allocation, copies of pinned memory. What operations reach beside that, scripts/gpu-check measures.
 
 `
 

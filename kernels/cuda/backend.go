@@ -350,6 +350,9 @@ type stream struct {
 	call    call
 	log     launchLog
 	reports *reports // nil before the first operation with indices
+	graphs  []*graph // that were launched here
+
+	capturing bool // it is the stream of a graph, which its launches become part of
 }
 
 // stream returns the stream of a number for work of op, making it at its first use. A dead or closed device refuses.
@@ -369,14 +372,24 @@ func (b *Backend) makeStream(id kernels.Stream) (*stream, error) {
 	if s := b.streams.get(id); s != nil {
 		return s, nil
 	}
+	s, err := b.newStream()
+	if err != nil {
+		return nil, err
+	}
+	s.id = id
+	b.streams.add(id, s)
+	return s, nil
+}
+
+// newStream makes a stream without a number.
+func (b *Backend) newStream() (*stream, error) {
 	made, rc := b.ctx.NewStream()
 	if rc != driver.Success {
 		return nil, b.failed("stream", "making a stream", rc)
 	}
-	s := &stream{b: b, id: id, handle: made}
+	s := &stream{b: b, handle: made}
 	s.call.b, s.call.stream = b, s
 	s.log.open(b.ctx)
-	b.streams.add(id, s)
 	return s, nil
 }
 

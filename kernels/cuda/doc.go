@@ -32,6 +32,7 @@
 //	cowmap.go             maps that every launch reads, without locks
 //	launch.go             packed arguments, and the call of C that queues launches
 //	index_error.go        indices outside their axis, which kernels record and the host asks for later
+//	graph.go              op calls that are captured, to be queued together
 //	log.go, fault.go      launches that may have caused a fault; what errors mean, and what follows from them
 //	virtual.go            ranges of addresses that grow
 //	probe.go              what units of the device do by themselves, for "weft probe"

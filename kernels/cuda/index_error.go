@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"strconv"
 	"sync/atomic"
 	"unsafe"
@@ -66,6 +67,9 @@ func (c *call) report(a *kernels.Arg, x indexed) indexErrors {
 		}
 	}
 	r := s.reports
+	if s.capturing && !c.reports && r.next == reportCount {
+		c.refuse("a graph takes %d operations with indices, not more", reportCount)
+	}
 	if !c.reports {
 		c.reports = true
 		x.op, x.step, x.rank = c.op, c.step, copy(x.shape[:], a.Shape)
@@ -90,39 +94,47 @@ func (s *stream) openReports() error {
 	}
 	r.host, r.seen = unsafe.Slice((*uint64)(p), reportCount+1), addr+8*reportCount
 	s.reports = r
-	return s.clearReports()
+	return s.clearReports(r)
 }
 
 // clearReports queues that all words become ones. Nothing has been found.
-func (s *stream) clearReports() error {
-	r := s.reports
+func (s *stream) clearReports(r *reports) error {
 	for i := range r.host {
 		r.host[i] = ^uint64(0)
 	}
 	atomic.StoreUint32(r.any(), 0)
-	return s.copyReports("clearing reports", func(words driver.Ptr, event driver.Event) driver.Result {
+	return s.copyReports(r, "clearing reports", func(words driver.Ptr, event driver.Event) driver.Result {
 		return s.b.ctx.CopyIn(s.handle, words, unsafe.Pointer(&r.host[0]), 8*reportCount, event)
 	})
 }
 
 // copyReports queues a copy of all words.
-func (s *stream) copyReports(doing string, start func(words driver.Ptr, event driver.Event) driver.Result) error {
+func (s *stream) copyReports(r *reports, doing string,
+	start func(words driver.Ptr, event driver.Event) driver.Result) error {
 	event, err := s.b.events.get(s.b)
 	if err != nil {
 		return err
 	}
 	defer s.b.events.put(event)
-	return s.b.check("report", doing, start(s.b.at("report", s.reports.words, 0, 8*reportCount), event))
+	return s.b.check("report", doing, start(s.b.at("report", r.words, 0, 8*reportCount), event))
 }
 
 // indexError returns the error for the first operation of the stream, since the last call, that met an index outside
-// its axis; of its indices it names the first. s.mu is held.
+// its axis; of its indices it names the first. Those of graphs come behind. s.mu is held.
 func (s *stream) indexError() error {
-	r := s.reports
+	err := s.reported(s.reports)
+	for _, g := range s.graphs {
+		err = cmp.Or(err, s.reported(g.reports))
+	}
+	return err
+}
+
+// reported is the same for one list of operations, whose kernels ran on this stream.
+func (s *stream) reported(r *reports) error {
 	if r == nil || atomic.LoadUint32(r.any()) == 0 {
 		return nil
 	}
-	if e := s.copyReports("asking for reports", func(words driver.Ptr, event driver.Event) driver.Result {
+	if e := s.copyReports(r, "asking for reports", func(words driver.Ptr, event driver.Event) driver.Result {
 		return s.b.ctx.CopyOut(s.handle, unsafe.Pointer(&r.host[0]), words, 8*reportCount, event)
 	}); e != nil {
 		return e
@@ -141,7 +153,7 @@ func (s *stream) indexError() error {
 			break
 		}
 	}
-	if e := s.clearReports(); e != nil {
+	if e := s.clearReports(r); e != nil {
 		return e
 	}
 	if !s.b.sync { // whoever asks now did other work

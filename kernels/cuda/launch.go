@@ -133,7 +133,7 @@ func (c *call) address(a *kernels.Arg) uint64 {
 // stream's mu is held.
 func (c *call) submit() error {
 	n, s := len(c.launches), c.stream
-	if !s.b.sync {
+	if !s.b.sync || s.capturing {
 		return c.queue(0, n)
 	}
 	for i := range n {
@@ -160,7 +160,7 @@ func (c *call) queue(from, to int) error {
 	}
 	mark, due := s.log.add(c.op, site, c.names[from:to])
 	var progress driver.Ptr
-	if due {
+	if due && !s.capturing {
 		progress = s.log.markAddr
 	}
 	n, rc := s.b.ctx.Launch(s.handle, c.launches[from:to], c.values, c.offsets, progress, uint32(mark))

@@ -69,10 +69,25 @@ func (g *launchLog) add(op, site string, kernels []string) (queued uint64, due b
 	defer g.mu.Unlock()
 	before := g.next / markEvery
 	for _, k := range kernels {
-		g.ring[g.next%logSize] = logged{op, k, site}
-		g.next++
+		g.note(logged{op, k, site})
 	}
 	return g.next, g.next/markEvery != before
+}
+
+// note notes a launch. g.mu is held.
+func (g *launchLog) note(l logged) {
+	g.ring[g.next%logSize] = l
+	g.next++
+}
+
+// addGraph notes the launches of a graph, which its own log has, and returns the number of launches so far.
+func (g *launchLog) addGraph(of *launchLog) (queued uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range min(of.next, logSize) {
+		g.note(of.ring[i])
+	}
+	return g.next
 }
 
 // drop takes the last n launches back: they were not queued.

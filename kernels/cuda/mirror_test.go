@@ -65,6 +65,8 @@ var constants = []struct {
 	{"copies.cu", "kThreads", copyThreads}, {"copies.cu", "kMaxCopies", maxCopies},
 	{"window.cu", "kThreads", windowThreads}, {"conv.cu", "kThreads", windowThreads},
 	{"probe.cu", "kThreads", probeThreads}, {"probe.cu", "kLine", probeLine / 4},
+	{"probe_hopper.cu", "kThreads", probeThreads}, {"probe_hopper.cu", "kRows", probeRows},
+	{"probe_hopper.cu", "kColumns", probeColumns}, {"probe_hopper.cu", "kDepth", probeDepth},
 	{"fft.cu", "kThreads", windowThreads}, {"ctc.cu", "kThreads", windowThreads},
 	{"matmul.cuh", "kChunk", matmulChunk},
 	{"index.cu", "kStaged", addStaged}, {"reduce_row.cu", "kColumns", prodColumns},

@@ -19,7 +19,10 @@ const (
 	probeThreads = 256
 	probeLine    = 128 // bytes of a line of the cache
 	probeFill    = 0x5a
-	probeRuns    = 4 // of each measurement, of which the least time counts
+	probeRuns    = 4  // of each measurement, of which the least time counts
+	probeRows    = 64 // of products by wgmma
+	probeColumns = 256
+	probeDepth   = 64
 )
 
 var probeLimit = 30 * time.Second // what would begin later is left out
@@ -47,8 +50,9 @@ func (b *Backend) Probe(small bool) (figures map[string]any, err error) {
 	for _, part := range []struct {
 		name    string
 		measure func()
-	}{{"latency", p.latency}, {"loads", p.loads}, {"mma", p.products}, {"fma", p.multiplyAdds}, {"launch", p.launches},
-		{"modules", p.modules}, {"allocation", p.allocation}, {"copies", p.copies}} {
+	}{{"latency", p.latency}, {"loads", p.loads}, {"products", p.products}, {"fma", p.multiplyAdds},
+		{"launch", p.launches}, {"graphs", p.graphs}, {"modules", p.modules}, {"allocation", p.allocation},
+		{"copies", p.copies}} {
 		if time.Since(start) > probeLimit {
 			left = append(left, part.name)
 			continue
@@ -96,12 +100,17 @@ func (p *probe) least(f func()) float64 {
 
 // run runs a kernel some times, one after the other, and waits. arguments appends those of a launch.
 func (p *probe) run(times int, symbol string, blocks, threads int, arguments func(c *call)) {
+	p.runShared(times, symbol, blocks, threads, 0, arguments)
+}
+
+// runShared is run with so many bytes of dynamic shared memory.
+func (p *probe) runShared(times int, symbol string, blocks, threads, shared int, arguments func(c *call)) {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
 	c := &p.s.call
 	c.reset("probe")
 	for range times {
-		c.start(symbol, dim{uint32(blocks), 1, 1}, uint32(threads))
+		c.startShared(symbol, dim{uint32(blocks), 1, 1}, uint32(threads), shared)
 		arguments(c)
 	}
 	if err := c.submit(); err != nil {
@@ -214,22 +223,31 @@ func (p *probe) loads() {
 	p.figures["loads, GB/s"] = found
 }
 
-// chains runs a kernel of chains: the time of a step of a thread alone, in ns, and of all steps if the device is full.
-// Its arguments but the first two are given, and so is what a step adds to each of the `elements` of a chain.
-func (p *probe) chains(name string, threads, elements int, adds float64, more ...float32) (alone, full float64,
-	steps int) {
-	run := func(chains, steps, blocks, threads int) float64 {
-		symbol := fmt.Sprint(name, "x", chains)
+// chains are kernels in which steps wait for each other, for one chain alone and for all that fit.
+type chains struct {
+	one, all string
+	count    int       // chains of a thread in the second one
+	blocks   int       // of that on a multiprocessor
+	threads  int       // of a chain
+	shared   int       // bytes of dynamic shared memory
+	elements int       // of a chain that a thread has
+	adds     float64   // what a step adds to an element
+	more     []float32 // arguments behind the result and the number of steps
+}
+
+// run runs the kernels: the time of a step of one chain alone, in ns, and how many steps a second all chains make.
+func (x *chains) run(p *probe) (alone, rate float64) {
+	run := func(symbol string, chains, steps, blocks, threads int) float64 {
 		t := p.least(func() {
-			p.run(1, symbol, blocks, threads, func(c *call) {
+			p.runShared(1, symbol, blocks, threads, x.shared, func(c *call) {
 				p.address(c, p.out)
 				arg(c, uint32(steps))
-				for _, x := range more {
-					arg(c, x)
+				for _, v := range x.more {
+					arg(c, v)
 				}
 			})
 		})
-		want := float64(elements) * (float64(chains*(chains-1)/2) + float64(chains*steps)*adds)
+		want := float64(x.elements) * (float64(chains*(chains-1)/2) + float64(chains*steps)*x.adds)
 		for i, w := range p.words(blocks * probeThreads) {
 			if i%probeThreads < threads {
 				expect(symbol, float64(math.Float32frombits(w)), want)
@@ -237,28 +255,41 @@ func (p *probe) chains(name string, threads, elements int, adds float64, more ..
 		}
 		return t
 	}
-	steps = p.size(8192, 3) // sums are exact
-	few := run(1, steps, 1, threads)
-	alone = 1e9 * (run(1, 2*steps, 1, threads) - few) / float64(steps)
-	blocks := p.size(2*p.b.gpu.SMs, 1)
-	few = run(8, steps, blocks, probeThreads)
-	return short(alone), run(8, 2*steps, blocks, probeThreads) - few, blocks * steps
+	steps := p.size(8192, 3) // sums are exact
+	few := run(x.one, 1, steps, 1, x.threads)
+	alone = short(1e9 * (run(x.one, 1, 2*steps, 1, x.threads) - few) / float64(steps))
+	blocks := x.blocks * p.size(p.b.gpu.SMs, 1)
+	few = run(x.all, x.count, steps, blocks, probeThreads)
+	made := float64(steps * blocks * x.count * probeThreads / x.threads)
+	return alone, made / (run(x.all, x.count, 2*steps, blocks, probeThreads) - few)
 }
 
-// products: mma.sync, a chain of them alone and all that the tensor cores do.
+// products: a chain of mma.sync, and of wgmma where there is that, alone, and all that the tensor cores do.
 func (p *probe) products() {
 	for _, d := range []string{"f16", "bf16"} {
-		alone, full, steps := p.chains("probe_mma_"+d, 32, 4, 16)
+		mma := chains{one: "probe_mma_" + d + "x1", all: "probe_mma_" + d + "x8", count: 8, blocks: 2, threads: 32,
+			elements: 4, adds: 16}
+		alone, rate := mma.run(p)
 		p.figures["mma of "+d+" alone, ns"] = alone
-		p.figures["mma of "+d+", TFLOP/s"] = short(float64(steps) * 8 * (probeThreads / 32) * 4096 / full / 1e12)
+		p.figures["mma of "+d+", TFLOP/s"] = short(rate * 2 * 16 * 8 * 16 / 1e12)
+		if !p.b.gpu.WGMMA() {
+			continue
+		}
+		wgmma := chains{one: "probe_wgmma_" + d, all: "probe_wgmma_" + d, count: 1, blocks: 1, threads: 128,
+			shared: 2 * probeDepth * (probeRows + probeColumns), elements: probeColumns / 2, adds: probeDepth}
+		alone, rate = wgmma.run(p)
+		p.figures["wgmma of "+d+" alone, ns"] = short(alone / 4) // in a step
+		p.figures["wgmma of "+d+", TFLOP/s"] = short(rate * 2 * probeRows * probeColumns * probeDepth / 1e12)
 	}
 }
 
 // multiplyAdds: the same of FP32.
 func (p *probe) multiplyAdds() {
-	alone, full, steps := p.chains("probe_fma_", 32, 1, 1, 1, 1)
+	fma := chains{one: "probe_fma_x1", all: "probe_fma_x8", count: 8, blocks: 2, threads: 32, elements: 1, adds: 1,
+		more: []float32{1, 1}}
+	alone, rate := fma.run(p)
 	p.figures["fma alone, ns"] = alone
-	p.figures["fma, TFLOP/s"] = short(float64(steps) * 8 * probeThreads * 2 / full / 1e12)
+	p.figures["fma, TFLOP/s"] = short(rate * 2 * 32 / 1e12)
 }
 
 // launches: a kernel that does next to nothing, from the call of the driver on, until it is queued and until it is
@@ -292,6 +323,41 @@ func (p *probe) launches() {
 		"and a wait":  short(1e6 * p.least(func() { one(); wait() })),
 		"wait, alone": short(1e6 * p.least(wait)),
 	}
+}
+
+// graphs: a graph of kernels that do next to nothing, until it is queued and until it is done; what another of its
+// kernels adds.
+func (p *probe) graphs() {
+	found := map[string]float64{}
+	timed := func(nodes int) (queued, done float64) {
+		g := must(p.b.capture(func(s *stream, submit func(*call) error) error {
+			c := &s.call
+			c.reset("probe")
+			for range nodes {
+				c.start("probe_chase", dim{1, 1, 1}, 1)
+				p.address(c, p.out)
+				p.address(c, p.x)
+				arg(c, uint32(0))
+			}
+			return submit(c)
+		}))
+		defer g.free()
+		queued = math.Inf(1)
+		done = p.least(func() {
+			start := time.Now()
+			p.check("launching a graph", p.b.ctx.LaunchGraph(g.made, p.s.handle))
+			queued = min(queued, time.Since(start).Seconds())
+			p.check("waiting", p.b.ctx.Synchronize(p.s.handle))
+		})
+		return queued, done
+	}
+	few, many := 10, p.size(510, 20)
+	queuedFew, doneFew := timed(few)
+	queuedMany, doneMany := timed(many)
+	found[itoa(few)+" nodes, queued"], found[itoa(few)+" nodes, done"] = short(1e6*queuedFew), short(1e6*doneFew)
+	found["another node, queued"] = short(1e6 * (queuedMany - queuedFew) / float64(many-few))
+	found["another node, done"] = short(1e6 * (doneMany - doneFew) / float64(many-few))
+	p.figures["graphs, us"] = found
 }
 
 // modules: images from memory to the device, and what one of their kernels takes to be found. The driver may leave code

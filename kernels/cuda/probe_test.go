@@ -13,7 +13,8 @@ func TestProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"latency of a load, ns", "loads, GB/s", "mma of bf16, TFLOP/s", "fma, TFLOP/s"} {
+	for _, name := range []string{"latency of a load, ns", "loads, GB/s", "mma of bf16, TFLOP/s",
+		"wgmma of bf16, TFLOP/s", "fma, TFLOP/s", "graphs, us"} {
 		if figures[name] == nil {
 			t.Errorf("no %s in %v", name, figures)
 		}
@@ -24,7 +25,7 @@ func TestProbe(t *testing.T) {
 	limit := probeLimit
 	probeLimit = -1
 	t.Cleanup(func() { probeLimit = limit })
-	if figures, err = b.Probe(true); err != nil || len(figures["left out"].([]string)) != 8 {
+	if figures, err = b.Probe(true); err != nil || len(figures["left out"].([]string)) != 9 {
 		t.Errorf("%v, %v", figures, err)
 	}
 }

@@ -21,6 +21,7 @@
 //	stream.go                  streams and events
 //	module.go                  images and the functions in them
 //	launch.go                  launches with packed arguments
+//	graph.go                   launches that are captured, to be queued together
 //	virtual.go                 ranges of addresses that memory is mapped to
 //	nvrtc.c, nvrtc.h, nvrtc.go the compiler for sources that are known at run time
 package driver

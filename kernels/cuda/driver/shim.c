@@ -73,6 +73,27 @@ CUresult weft_stream_wait(CUcontext ctx, CUstream stream, CUevent event) {
 	return cuStreamWaitEvent(stream, event, 0);
 }
 
+CUresult weft_capture_begin(CUcontext ctx, CUstream stream) {
+	ENTER(ctx);
+	return cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+}
+
+CUresult weft_capture_end(CUcontext ctx, CUstream stream, CUgraphExec *graph) {
+	ENTER(ctx);
+	CUgraph captured;
+	CUresult rc = cuStreamEndCapture(stream, &captured);
+	if (rc != CUDA_SUCCESS)
+		return rc;
+	rc = cuGraphInstantiateWithFlags(graph, captured, 0);
+	cuGraphDestroy(captured);
+	return rc;
+}
+
+CUresult weft_graph_launch(CUcontext ctx, CUgraphExec graph, CUstream stream) {
+	ENTER(ctx);
+	return cuGraphLaunch(graph, stream);
+}
+
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n) {
 	ENTER(ctx);
 	log[0] = 0;

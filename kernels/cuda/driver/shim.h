@@ -40,6 +40,12 @@ CUresult weft_event_record(CUcontext ctx, CUevent event, CUstream stream);
 CUresult weft_event_query(CUcontext ctx, CUevent event);
 CUresult weft_stream_wait(CUcontext ctx, CUstream stream, CUevent event);
 
+// Graphs: what is queued on the stream between begin and end becomes a graph and does not run.
+
+CUresult weft_capture_begin(CUcontext ctx, CUstream stream);
+CUresult weft_capture_end(CUcontext ctx, CUstream stream, CUgraphExec *graph);
+CUresult weft_graph_launch(CUcontext ctx, CUgraphExec graph, CUstream stream);
+
 // Loads an image, a cubin or PTX with a zero at its end. What a compiler of the driver says goes to log, of size n.
 CUresult weft_module_load(CUcontext ctx, const void *image, CUmodule *module, char *log, size_t n);
 

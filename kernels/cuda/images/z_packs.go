@@ -37,6 +37,8 @@ var (
 	packPointwise []byte
 	//go:embed probe.pack
 	packProbe []byte
+	//go:embed probe_hopper.pack
+	packProbeHopper []byte
 	//go:embed reduce.pack
 	packReduce []byte
 	//go:embed reduce_row.pack
@@ -68,6 +70,7 @@ var packs = map[string][]byte{
 	"norm":                   packNorm,
 	"pointwise":              packPointwise,
 	"probe":                  packProbe,
+	"probe_hopper":           packProbeHopper,
 	"reduce":                 packReduce,
 	"reduce_row":             packReduceRow,
 	"scan":                   packScan,

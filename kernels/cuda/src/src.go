@@ -32,7 +32,7 @@
 //	conv.cu                             what convolutions add to products
 //	fft.cu, ctc.cu                      Fourier transforms; connectionist temporal classification; both in double
 //	attention*.cuh, attention*.cu       attention: of any type, and flash attention on tensor cores, by wgmma too
-//	probe.cu                            what units of a GPU do by themselves, for "weft probe"
+//	probe.cu, probe_hopper.cu           what units of a GPU do by themselves, for "weft probe"
 //
 // [Files] has them all, for compilers at run time. The same files compile for a GPU and, by g++, for the emulator in
 // internal/testing/emu. FP32 kernels compute in the canonical order (docs/DESIGN.md, section 9): their results are

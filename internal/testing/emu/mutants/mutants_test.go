@@ -75,6 +75,7 @@ var families = []family{
 	{"philox.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"probe.cu", "probe.cu", true, [][2]string{{launches, "Probe"}}},
+	{"probe_hopper.cu", "probe_hopper.cu", false, [][2]string{{launches, "Probe"}}},
 	{"reduce.cu", "reduce.cu", true, [][2]string{{launches, "Reductions|ReductionOrder|Sums"}}},
 	{"reduce.cuh", "norm.cu", true, [][2]string{{raw, "Folds"}, {launches, "LongNorms"}}},
 	{"reduce_row.cu", "reduce_row.cu", true, [][2]string{{launches, "ArgExtremes|Statistics|LongRows|ProdGrad"}}},

@@ -37,6 +37,9 @@ enum Result : int {
   kMisalignedAddress = 716,
   kLaunchFailed = 719,
   kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+  kCaptureWrongThread = 908,
 };
 
 // ---- devices and contexts (driver_device.cc) ---------------------------------------------------------
@@ -48,7 +51,7 @@ struct Context {
   int device;
   int references = 0;
   unsigned flags = 0;
-  int events = 0, pinned = 0, modules = 0;  // that it has
+  int events = 0, pinned = 0, modules = 0, graphs = 0;  // that it has
   Result error = kSuccess;  // a fault: every call from then on returns it
   std::vector<bool> peers;  // whose memory it may use
   Stream* null_stream = nullptr;
@@ -80,6 +83,9 @@ extern std::map<std::string, u64> calls;
 Result told(const char* call);
 Result enter(const char* call);
 
+// refuse_in_capture refuses a call that a thread may not make while it captures a stream (driver_graph.cc).
+Result refuse_in_capture(const char* call);
+
 // in_context runs the body of a call that needs a current context without a fault.
 template <class F> Result in_context(F body, const char* call = __builtin_FUNCTION()) {
   std::lock_guard<std::mutex> hold(api);
@@ -89,6 +95,7 @@ template <class F> Result in_context(F body, const char* call = __builtin_FUNCTI
   if (!current || !current->references) return kInvalidContext;
   advance_streams();
   if (current->error) return current->error;
+  if (Result r = refuse_in_capture(call)) return r;
   const Result r = body(*current);
   return r == kSuccess && current->error ? current->error : r;
 }
@@ -113,12 +120,20 @@ struct Work {
   std::vector<Ticket> after;
 };
 
+// Graph is launches of a stream that were captured, in order.
+struct Graph {
+  Context* context;
+  bool invalid = false;  // a call was refused meanwhile
+  std::vector<std::function<void(Context&)>> work;
+};
+
 struct Stream {
   Context* context;
   bool blocking;  // ordered with the null stream
   bool destroyed = false;
   std::deque<Work> queue;
   u64 issued = 0, done = 0;
+  Graph* capture = nullptr;  // takes what is queued
 
   Stream(Context& c, bool blocking) : context(&c), blocking(blocking) {}
 };
@@ -136,6 +151,7 @@ Stream* stream_of(void* handle);
 template <class F> Result on_stream(void* handle, F body, const char* call = __builtin_FUNCTION()) {
   return in_context([&](Context&) {
     Stream* s = stream_of(handle);
+    if (s && s->capture) return explain(kCaptureUnsupported, std::string(call) + " on a stream that is captured");
     return s ? body(*s) : kInvalidHandle;
   }, call);
 }

@@ -33,9 +33,9 @@ bool means(const std::string& function, const char* call) {
 }
 
 void reset(Context& c) {
-  for (Stream* s : c.streams) s->queue.clear(), s->done = s->issued, s->destroyed = true;
+  for (Stream* s : c.streams) s->queue.clear(), s->done = s->issued, s->destroyed = true, s->capture = nullptr;
   c.streams.clear();
-  c.events = c.pinned = c.modules = 0;
+  c.events = c.pinned = c.modules = c.graphs = 0;
   c.null_stream = nullptr;
   c.error = kSuccess;
   c.peers.assign(kDevices, false);
@@ -47,9 +47,9 @@ void check_leaks(const Context& c) {
   const auto streams = std::count_if(c.streams.begin(), c.streams.end(),
                                      [&](Stream* s) { return !s->destroyed && s != c.null_stream; });
   const int memory = holdings(c.device) + unmapped(c);
-  if (!settings.leaks || c.error || !(memory || c.pinned || streams || c.events || c.modules)) return;
+  if (!settings.leaks || c.error || !(memory || c.pinned || streams || c.events || c.modules || c.graphs)) return;
   fprintf(stderr, "emulator: left behind: %d pieces of device memory, %d of pinned memory, %d streams, %d events, %d "
-          "modules\n", memory, c.pinned, (int)streams, c.events, c.modules);
+          "modules, %d graphs\n", memory, c.pinned, (int)streams, c.events, c.modules, c.graphs);
   abort();
 }
 

@@ -54,6 +54,13 @@ const std::map<int, Text> texts = {
     {kLaunchFailed, {"CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"}},
     {kNotSupported, {"CUDA_ERROR_NOT_SUPPORTED", "operation not supported"}},
     {802, {"CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized"}},
+    {kCaptureUnsupported,
+     {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"}},
+    {kCaptureInvalidated,
+     {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture"}},
+    {kCaptureWrongThread,
+     {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+      "attempt to terminate a thread-local capture sequence from another thread"}},
     {999, {"CUDA_ERROR_UNKNOWN", "unknown error"}},
 };
 

@@ -61,6 +61,10 @@ Stream* stream_of(void* handle) {
 
 // The null stream follows all blocking streams of its context, and they follow it.
 Ticket submit(Stream& s, std::function<void(Context&)> run, const Ticket& first) {
+  if (s.capture) {
+    s.capture->work.push_back(std::move(run));
+    return {};
+  }
   Context& c = *s.context;
   Work w{std::move(run), {}};
   if (!is_done(first)) w.after.push_back(first);
@@ -199,6 +203,7 @@ API cuEventRecord(void* event, void* stream) {
     if (!s) return kInvalidHandle;
     if (s->context != e.context)
       return explain(kInvalidHandle, "the event and the stream belong to different contexts");
+    if (s->capture) return explain(kCaptureUnsupported, "an event in a stream that is captured");
     e.ticket = submit(*s, [p = &e](Context&) { p->milliseconds = now(); });
     return kSuccess;
   });

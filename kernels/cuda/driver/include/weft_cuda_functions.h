@@ -180,6 +180,7 @@ WEFT_CUDA_FUNCTION(cuSurfRefGetArray, "cuSurfRefGetArray", (CUarray *array, CUsu
 /* Graphs. */
 WEFT_CUDA_FUNCTION(cuStreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, CUstreamCaptureMode mode), (stream, mode))
 WEFT_CUDA_FUNCTION(cuStreamEndCapture, "cuStreamEndCapture", (CUstream stream, CUgraph *graph), (stream, graph))
+WEFT_CUDA_FUNCTION(cuGraphInstantiateWithFlags, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, unsigned long long flags), (exec, graph, flags))
 WEFT_CUDA_FUNCTION(cuGraphLaunch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream), (exec, stream))
 WEFT_CUDA_FUNCTION(cuGraphCreate, "cuGraphCreate", (CUgraph *graph, unsigned int flags), (graph, flags))
 WEFT_CUDA_FUNCTION(cuGraphClone, "cuGraphClone", (CUgraph *clone, CUgraph graph), (clone, graph))
