@@ -164,7 +164,7 @@ func (c *call) normGradX(dx *kernels.Arg, o *normOperands, axes []int, some bool
 		arg(c, to.data)
 		c.normRows(o, axes)
 		c.rows(o.weight, allAxes)
-		c.extent(count, n)
+		arg(c, uint32(n))
 		return false
 	}
 	some = some && cached

@@ -318,12 +318,11 @@ DEV void norm_grad_long(T* dx, N* dweight, N* dbias, const Rows& g, const Rows& 
 // dx alone, for rows of any length, a block to each.
 template <class T, class Group, class N = ComputeType<T>>
 DEV void norm_grad_longer(T* dx, const Rows& g, const Rows& x, const Rows& mean, const Rows& rstd, const Rows& weight_,
-                          uint64_t rows, uint32_t n) {
+                          uint32_t n) {
   const Parameter<T, Group> weight(weight_, N(1));
   Parameters<N, Group> none;
-  for (uint64_t r = Group::row(); r < rows; r += Group::rows())
-    norm_grad_row<T>(dx, g, x, r, n, mean.data, mean.data ? Row<N>(mean, r)(0) : N(0), Row<N>(rstd, r)(0), weight,
-                     none);
+  const uint64_t r = Group::row();
+  norm_grad_row<T>(dx, g, x, r, n, mean.data, mean.data ? Row<N>(mean, r)(0) : N(0), Row<N>(rstd, r)(0), weight, none);
 }
 
 // The sums alone, for rows of any length. Warp j of a block has partial sum j of 128 columns; blocks count columns
@@ -395,9 +394,8 @@ constexpr int kLongBlocks = 2;
         BY_LENGTH(Warp, slots, T, (n, dx, g, x, weight, dweight, dbias), norm_grad, dx, dweight, dbias, g, x, mean,  \
                   rstd, weight, rows, n, each))                                                                      \
   ENTRY(norm_grad_longer##suffix, kBlockThreads, (sizeof(ComputeType<T>) > 4 ? 1 : 2),                               \
-        (T* dx, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, uint64_t rows, uint32_t n),                       \
-        BY_LENGTH(Block, read_once, T, (n, dx, g, x, weight), norm_grad_longer, dx, g, x, mean, rstd, weight, rows,  \
-                  n))                                                                                                \
+        (T* dx, Rows g, Rows x, Rows mean, Rows rstd, Rows weight, uint32_t n),                                      \
+        BY_LENGTH(Block, read_once, T, (n, dx, g, x, weight), norm_grad_longer, dx, g, x, mean, rstd, weight, n))    \
   ENTRY(norm_parameters##suffix, 32 * kRowPartials, 3,                                                               \
         (ComputeType<T>* dweight, ComputeType<T>* dbias, Rows g, Rows x, Rows mean, Rows rstd, uint64_t rows,        \
          uint32_t n),                                                                                                \
