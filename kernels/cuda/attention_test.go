@@ -239,6 +239,8 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 		batch, heads, rows, keys, causal = 1, 2, 130, 131, 1
 	case i == 5: // the same, which sees none
 		batch, heads, rows, keys, causal = 1, 2, 129, 129, 1
+	case i == 9: // heads of 64 in whole tiles, of which two of three are computed together
+		batch, heads, rows, keys = 1, 3, 256, 256
 	case i%5 == 0: // more tiles than stages, whole ones and a ragged end
 		batch, heads, rows = 1, 1, 129+r.IntN(80)
 		keys = max(rows, 193+r.IntN(80))
@@ -336,6 +338,9 @@ func flashKernels(t *testing.T, b *Backend, r fuzz) func(i int) string {
 	return func(i int) string {
 		flashShort = []int{short, 1, 1}[i%3]
 		flashHopper, flashCache = oneOf(r, 1, 1, hopper, math.MaxInt), oneOf(r, 0, cache)
+		if i == 9 {
+			flashHopper, flashCache = 1, 2*4*256*64
+		}
 		return fmt.Sprintf("short below %d, wgmma from %d on", flashShort, flashHopper)
 	}
 }

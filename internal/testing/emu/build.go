@@ -99,9 +99,9 @@ func Compile(f Flavour, name, text string, options ...string) ([]byte, error) {
 }
 
 // Variant builds the driver library of a build into a folder, with the kernels of some files in that folder instead of
-// those of the sources with the same names. The build itself must be up to date. Options are for g++. An error of the
-// compiler is a *CompileError.
-func Variant(f Flavour, dir string, kernels []string, options ...string) error {
+// those of the sources with the same names. The build itself must be up to date. An error of the compiler is a
+// *CompileError.
+func Variant(f Flavour, dir string, kernels []string) error {
 	var objects []string
 	changed := map[string]bool{"nvrtc.o": true, "nvrtc_compile.o": true, "bare.o": true} // of other libraries
 	for _, name := range kernels {
@@ -109,8 +109,7 @@ func Variant(f Flavour, dir string, kernels []string, options ...string) error {
 		changed[object] = true
 		objects = append(objects, filepath.Join(dir, object))
 		args := []string{string(f), filepath.Join(dir, name), filepath.Join(dir, object)}
-		cmd := exec.Command(filepath.Join(folder(), "compile"), append(args, options...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
+		if out, err := exec.Command(filepath.Join(folder(), "compile"), args...).CombinedOutput(); err != nil {
 			return &CompileError{name, err, string(out)}
 		}
 	}

@@ -229,6 +229,16 @@ var plants = []plant{
 	__syncthreads();
 	if (threadIdx.x == 0) tma_load(shared_address(s), (const TensorMap*)x, 0, 0, shared_address(b)); //@a
 `},
+	{"mbarrier outside an array", `write out of bounds: 8 bytes at shared memory at \d+, by thread 0 at @a`, `
+	SHARED(uint64_t, s, [1]);
+	if (threadIdx.x == 0) mbarrier_init(shared_address(s) + 8, 1); //@a
+`},
+	{"use of an mbarrier's memory", `write out of bounds: 8 bytes at shared memory at \d+, by thread 0 at @a`, `
+	SHARED(uint64_t, s, [2]);
+	if (threadIdx.x > 0) return;
+	mbarrier_init(shared_address(s) + 8, 1);
+	s[1] = 1; //@a
+`},
 	{"too many arrivals", `mbarrier.arrive at @a: more arrivals in a phase than the count, 1`, `
 	SHARED(uint64_t, s, [1]);
 	if (threadIdx.x > 0) return;

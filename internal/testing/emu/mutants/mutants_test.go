@@ -96,8 +96,6 @@ var trims = []struct {
 }{
 	{"row.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`),
 		`$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`, "norm.cu sort.cu window.cu"},
-	{"attention_flash.cu", regexp.MustCompile(`(?m)^(FLASH\((32_bf16|64_bf16|80_f16|96_bf16|128_f16)` +
-		`|ENTRY\(flash_grad_wide_128_f16),.*`), "", ""},
 	{"reduce_row.cu", regexp.MustCompile(`(?m)^ARG_EXTREMES\(_integer,.*`), "", ""},
 	{"scan.cu", regexp.MustCompile(`(?m)^CUMSUM\(_integer,.*`), "", ""},
 }
@@ -306,7 +304,7 @@ func (f *family) try(dir, text string, limit time.Duration) (r result) {
 	write(f.file, text)
 	for _, flavour := range []emu.Flavour{emu.Plain, emu.Checked} {
 		if f.kernels != "" {
-			err := emu.Variant(flavour, dir, strings.Fields(f.kernels), "-O1", "-g1")
+			err := emu.Variant(flavour, dir, strings.Fields(f.kernels))
 			var c *emu.CompileError
 			if errors.As(err, &c) {
 				return result{invalid, c.Output, 0}

@@ -40,12 +40,14 @@ void arrive(u32 address, long bytes, const char* what, Site at) {
 }  // namespace
 
 void mbarrier_init(uint32_t barrier, unsigned count, Site at) {
-  at_shared(barrier, 8, 8, "mbarrier.init", at);
+  char* const memory = at_shared(barrier, 8, 8, "mbarrier.init", at);
   for (auto& b : block->mbarriers)
     if (b.address == barrier)
       fault(Fault::failure, "mbarrier.init at %s:%d: the one at shared address %u was initialised before", at.file,
             at.line, barrier);
   const Fiber& me = *block->current;
+  if (checked) check_thread(me, memory, 8, true, at);
+  mark_allocated(memory, 8, false);  // other instructions may not use it from now on
   block->mbarriers.push_back({barrier, 0, count, count, 0, {}, me.clock, {}, me.number, false});
 }
 
