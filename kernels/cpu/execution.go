@@ -21,6 +21,7 @@ type execution[T register] struct {
 	uniforms  []T
 	random    kernels.Random
 	unchunked bool             // a kernel takes any piece at once
+	past      kernel[T]        // in place of the only instruction: stores past the caches
 	body      func(lo, hi int) // x.runBlocks, made once
 	rowBody   func(lo, hi int) // x.runRows, made once
 }
@@ -58,6 +59,7 @@ func run[T register](pool *sync.Pool, l *kernels.Launch) {
 			body, pieces, elements = x.body, x.blocks, x.high*x.wide
 		}
 		x.setResults(l)
+		x.setPast(l)
 		x.setUniforms()
 		x.unchunked = x.isUnchunked()
 		grain := 100_000 / (1 + x.p.cost*costUnit[T]() + len(x.operands) + len(x.results))
@@ -399,7 +401,11 @@ func (x *execution[T]) runInstructions(f *workspace[T], at, n int) {
 			x.draw(dst, s.stream, at)
 			continue
 		}
-		s.run(dst, f.slots[s.operand[0]], f.slots[s.operand[1]], f.slots[s.operand[2]])
+		run := s.run
+		if x.past != nil && onLine(dst) {
+			run = x.past
+		}
+		run(dst, f.slots[s.operand[0]], f.slots[s.operand[1]], f.slots[s.operand[2]])
 	}
 }
 

@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"unsafe"
-
 	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
@@ -105,16 +103,6 @@ func RMSNormGrad(l *kernels.Launch) {
 
 // normGroup is the most elements of partial sums at a time, so that the L2 cache holds them.
 const normGroup = 1 << 16
-
-// cacheLine is the elements of a cache line.
-const cacheLine = alignment / 4
-
-// pastCaches is from how many elements on a result is stored past the caches, since most third caches are smaller: its
-// lines need not be read first. Tests lower it.
-var pastCaches = 1 << 23
-
-// onLine tells whether x begins with a cache line.
-func onLine(x []float32) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(x)))%alignment == 0 }
 
 // A normGradient is one op call of the gradient of a norm. It reads the rows once: while a row and its partial sum are
 // in the L1 cache, it computes dx and adds to the partial sum. Threads have different partial sums.

@@ -48,7 +48,8 @@ type program[T register] struct {
 	streams  []int // random streams that it takes after them
 	code     []instruction[T]
 	roots    []root
-	single   bool // one kernel does everything, without the chunks of uniform values
+	single   bool   // one kernel does everything, without the chunks of uniform values
+	only     string // the name of the only instruction, if that makes the first result; "" if there are more
 
 	firstUniform, firstResult, firstRegister, slots int
 
@@ -107,8 +108,11 @@ func compile[T register](op string, f *expr.Func, uniforms uint64) *program[T] {
 	} else {
 		c.emit()
 	}
+	if len(c.p.code) == 1 && c.p.code[0].run != nil {
+		c.p.only = f.Roots[0].Op.String()
+	}
 	c.p.single = c.p.fused != nil && c.p.streams == nil ||
-		c.p.fused == nil && len(c.p.code) == 1 && !slices.ContainsFunc(c.p.uniforms, isSpread[T])
+		c.p.only != "" && !slices.ContainsFunc(c.p.uniforms, isSpread[T])
 	return c.p
 }
 

@@ -43,10 +43,26 @@ func softmaxBundle(y []float32, in [][]float32, n int) {
 
 // SoftmaxGrad computes y * (g - sum(g*y)) along the axis l.Ints[0]. The operands are y and g.
 func SoftmaxGrad(l *kernels.Launch) {
-	eachRow(l, func(dx []float32, in [][]float32) {
-		y, g := in[0], in[1]
-		vec.SoftmaxGrad(dx, y, g, vec.Dot(g, y))
-	}, softmaxGradBundle)
+	row := softmaxGradRow
+	if l.Out[0].Len() >= pastCaches {
+		row = softmaxGradRowPast
+	}
+	eachRow(l, row, softmaxGradBundle)
+}
+
+func softmaxGradRow(dx []float32, in [][]float32) {
+	y, g := in[0], in[1]
+	vec.SoftmaxGrad(dx, y, g, vec.Dot(g, y))
+}
+
+// softmaxGradRowPast is softmaxGradRow for a large result.
+func softmaxGradRowPast(dx []float32, in [][]float32) {
+	y, g := in[0], in[1]
+	if dot := vec.Dot(g, y); onLine(dx) {
+		vec.SoftmaxGradPast(dx, y, g, dot)
+	} else {
+		vec.SoftmaxGrad(dx, y, g, dot)
+	}
 }
 
 func softmaxGradBundle(dx []float32, in [][]float32, n int) {

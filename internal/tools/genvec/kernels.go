@@ -25,6 +25,21 @@ func instrKernels() []*kernel {
 	return ks
 }
 
+// pastInstrs are the instructions that memory limits on large arrays. Their kernels are made a second time, for results
+// that begin with a cache line, with stores past the caches.
+var pastInstrs = []string{"add", "sub", "mul", "div", "neg", "abs", "min", "max", "exp", "sqrt", "where"}
+
+func pastKernels(instrs []*kernel) (ks []*kernel) {
+	for _, k := range instrs {
+		if slices.Contains(pastInstrs, k.instr) {
+			p := *k
+			p.past, p.name = 1, k.name+"Past"
+			ks = append(ks, &p)
+		}
+	}
+	return ks
+}
+
 // reductions are the ways to reduce, by name.
 var reductions = map[string]*reduction{"sum": sum, "prod": product, "max": maximum, "min": minimum}
 
@@ -96,6 +111,7 @@ func namedKernels() []*kernel {
 		named("expSubSum", "dst", "x", "m", "sum", "e = exp(x - m); e; e",
 			"computes dst = exp(x - m) and its canonical sum."),
 		named("softmaxGrad", "dst", "y g", "dot", "", "y*(g - dot)", "computes dst = y*(g - dot)."),
+		softmaxGradPast(),
 		named("subSub", "dst", "x", "m s", "", "(x - m) - s", "computes dst = (x - m) - s."),
 		named("logSoftmaxGrad", "dst", "y g", "s", "", "g - exp(y)*s", "computes dst = g - exp(y)*s."),
 		named("crossEntropyGrad", "dst", "x", "m inv off scale", "", "(exp(x - m)*inv - off)*scale",
@@ -121,6 +137,14 @@ func namedKernels() []*kernel {
 		normWeightGradAdd("normWeightGradAdd", 0, ""),
 		normWeightGradAdd("normWeightGradAddPast", 2, "; stores both dst, aligned to 64 bytes, past the caches"),
 	}
+}
+
+// softmaxGradPast is softmaxGrad for a large result.
+func softmaxGradPast() *kernel {
+	k := named("softmaxGradPast", "dst", "y g", "dot", "", "y*(g - dot)",
+		"computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.")
+	k.past = 1
+	return k
 }
 
 // normWeightGradAdd is normWeightGrad of two rows, with the sums of addNormProducts in place.

@@ -32,9 +32,9 @@ func main() {
 	instrs, named := instrKernels(), namedKernels()
 	fused, made := fusions(named)
 	all, rows := slices.Concat(instrs, named, made), rowKernels(named)
-	everything := slices.Concat(all, rows, pieceKernels())
+	everything, past := slices.Concat(all, rows, pieceKernels()), pastKernels(instrs)
 	for _, t := range []*target{avx2, avx512} {
-		assembly(t, everything)
+		assembly(t, slices.Concat(everything, past))
 	}
 	assemblyNEON(everything)
 	write("z_portable.go", portableFile(all))
@@ -46,7 +46,7 @@ func main() {
 		{"arm64", "", []string{"NEON"}},
 		{"other", "//go:build !amd64 && !arm64\n\n", nil},
 	} {
-		write("z_instr_"+a.name+".go", instrFile(instrs, a.constraint, a.tiers))
+		write("z_instr_"+a.name+".go", instrFile(instrs, past, a.constraint, a.tiers))
 		write("z_named_"+a.name+".go", namedFile(slices.Concat(named, rows), a.constraint, a.tiers))
 		write("z_fused_"+a.name+".go", fusedFile(fused, a.constraint, a.tiers))
 	}
@@ -123,8 +123,8 @@ func portableFile(all []*kernel) string {
 	return b.String() + body.String()
 }
 
-// instrFile writes the table that Instr reads.
-func instrFile(instrs []*kernel, constraint string, tiers []string) string {
+// instrFile writes the tables that Instr and InstrPast read.
+func instrFile(instrs, past []*kernel, constraint string, tiers []string) string {
 	var b strings.Builder
 	header(&b, constraint)
 	b.WriteString("var instrs = map[string]*[numTiers]Kernel{\n")
@@ -134,6 +134,16 @@ func instrFile(instrs []*kernel, constraint string, tiers []string) string {
 			fmt.Fprintf(&b, ", %s: vector%d(%s%s)", t, len(k.ins), k.name, t)
 		}
 		b.WriteString("},\n")
+	}
+	b.WriteString("}\n\nvar instrsPast = map[string]*[numTiers]Kernel{\n")
+	for _, k := range past {
+		if slices.Contains(tiers, avx2.name) {
+			fmt.Fprintf(&b, "%q: {", k.instr)
+			for _, t := range slices.Backward(tiers) {
+				fmt.Fprintf(&b, "%s: vector%d(%s%s), ", t, len(k.ins), k.name, t)
+			}
+			b.WriteString("},\n")
+		}
 	}
 	b.WriteString("}\n")
 	return b.String()

@@ -20,6 +20,16 @@ func Instr(name string) Kernel {
 	return func(dst, a, b, c []float32) { tiers[current](dst, a, b, c) }
 }
 
+// InstrPast is Instr for a dst that begins with a cache line, overlaps no operand and is too large for the caches: it
+// is stored past them, by non-temporal stores, so that its lines are not read from memory first. It is nil where the
+// tier in use has no such kernel, or memory does not limit the instruction.
+func InstrPast(name string) Kernel {
+	if tiers := instrsPast[name]; tiers != nil {
+		return tiers[current]
+	}
+	return nil
+}
+
 // patched runs kernel k and replaces the values of operands beyond lane.TrigLimit. It works on pieces that fit the
 // first cache, whose operands are saved only when they hold such a value, since dst may be a.
 func patched(k Kernel, large func(float32) float32, dst, a []float32) {

@@ -150,6 +150,41 @@ func equal(x, y []float32) bool {
 	return true
 }
 
+// Kernels that store past the caches give what the others do, and write nothing else.
+func TestInstrPast(t *testing.T) {
+	tiers(t, func(t *testing.T) {
+		if current < AVX2 && InstrPast("add") != nil {
+			t.Error("a kernel that stores past the caches, where there is no such instruction")
+		}
+		r := rand.New(rand.NewPCG(3, 4))
+		for name := range instrsPast {
+			k := InstrPast(name)
+			if k == nil {
+				continue
+			}
+			for _, n := range []int{0, 1, 5, 16, 31, 32, 64, 77, 128, 130, 1000} {
+				a, b, c := operand(r, n), operand(r, n), operand(r, n)
+				want := make([]float32, n)
+				Instr(name)(want, a, b, c)
+				all := aligned(make([]float32, n+64))
+				for i := range all {
+					all[i] = math.Float32frombits(guard)
+				}
+				got := all[:n:n]
+				k(got, a, b, c)
+				if !intact(all, 0, n) {
+					t.Fatalf("%s, %d elements: wrote outside the destination", name, n)
+				}
+				for i := range want {
+					if !same(got[i], want[i]) {
+						t.Fatalf("%s, element %d of %d: %v, want %v", name, i, n, got[i], want[i])
+					}
+				}
+			}
+		}
+	})
+}
+
 func TestFill(t *testing.T) {
 	tiers(t, func(t *testing.T) {
 		for n := range 131 {

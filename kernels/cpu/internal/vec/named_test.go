@@ -110,6 +110,11 @@ var namedKernels = []named{
 		func(s *scalar, x, u []float32) float32 { return s.do("exp", x[0]-u[0]) }),
 	mapped("SoftmaxGrad", 2, 1, func(d []float32, x [][]float32, u []float32) { SoftmaxGrad(d, x[0], x[1], u[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] * (x[1] - u[0]) }),
+	mapped("SoftmaxGradPast", 2, 1, func(d []float32, x [][]float32, u []float32) {
+		out := aligned(d)
+		SoftmaxGradPast(out, x[0], x[1], u[0])
+		copy(d, out)
+	}, func(s *scalar, x, u []float32) float32 { return x[0] * (x[1] - u[0]) }),
 	mapped("SubSub", 1, 2, func(d []float32, x [][]float32, u []float32) { SubSub(d, x[0], u[0], u[1]) },
 		func(s *scalar, x, u []float32) float32 { return (x[0] - u[0]) - u[1] }),
 	mapped("LogSoftmaxGrad", 2, 1,

@@ -259,6 +259,11 @@ func expSubSumAVX2(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func softmaxGradAVX2(p **float32, u *float32, n int)
 
+// softmaxGradPastAVX2 computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
+//
+//go:noescape
+func softmaxGradPastAVX2(p **float32, u *float32, n int)
+
 // subSubAVX2 computes dst = (x - m) - s.
 //
 //go:noescape
@@ -541,3 +546,36 @@ func toBFloat16AVX2(dst *uint16, src *float32, n int)
 
 //go:noescape
 func fromUint8AVX2(dst *float32, src *uint8, n int)
+
+//go:noescape
+func instrAddPastAVX2(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrSubPastAVX2(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrMulPastAVX2(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrDivPastAVX2(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrNegPastAVX2(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrAbsPastAVX2(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrMinPastAVX2(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrMaxPastAVX2(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrExpPastAVX2(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrSqrtPastAVX2(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrWherePastAVX2(dst *float32, a *float32, b *float32, c *float32, n int)

@@ -14685,6 +14685,84 @@ done:
 	VZEROUPPER
 	RET
 
+// func softmaxGradPastAVX2(p **float32, u *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·softmaxGradPastAVX2(SB), NOSPLIT, $32-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      (SP), Y8
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS  (DX)(AX*1), Y0
+	VMOVUPS  32(DX)(AX*1), Y2
+	VMOVUPS  64(DX)(AX*1), Y4
+	VMOVUPS  96(DX)(AX*1), Y6
+	VSUBPS   Y8, Y0, Y0
+	VSUBPS   Y8, Y2, Y2
+	VSUBPS   Y8, Y4, Y4
+	VSUBPS   Y8, Y6, Y6
+	VMOVUPS  (SI)(AX*1), Y1
+	VMOVUPS  32(SI)(AX*1), Y3
+	VMOVUPS  64(SI)(AX*1), Y5
+	VMOVUPS  96(SI)(AX*1), Y7
+	VMULPS   Y0, Y1, Y0
+	VMULPS   Y2, Y3, Y2
+	VMULPS   Y4, Y5, Y4
+	VMULPS   Y6, Y7, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (DX)(AX*1), Y0
+	VSUBPS   Y8, Y0, Y0
+	VMOVUPS  (SI)(AX*1), Y1
+	VMULPS   Y0, Y1, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VSUBPS     Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func subSubAVX2(p **float32, u *float32, n int)
 // Requires: AVX
 TEXT ·subSubAVX2(SB), NOSPLIT, $64-24
@@ -26524,6 +26602,906 @@ loop:
 	ADDQ      $0x00000020, AX
 	SUBQ      $0x00000020, CX
 	JG        loop
+	VZEROUPPER
+	RET
+
+// func instrAddPastAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrAddPastAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y2
+	VMOVUPS  64(SI)(AX*1), Y4
+	VMOVUPS  96(SI)(AX*1), Y6
+	VMOVUPS  (DX)(AX*1), Y1
+	VMOVUPS  32(DX)(AX*1), Y3
+	VMOVUPS  64(DX)(AX*1), Y5
+	VMOVUPS  96(DX)(AX*1), Y7
+	VADDPS   Y1, Y0, Y0
+	VADDPS   Y3, Y2, Y2
+	VADDPS   Y5, Y4, Y4
+	VADDPS   Y7, Y6, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  (DX)(AX*1), Y1
+	VADDPS   Y1, Y0, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrSubPastAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrSubPastAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y2
+	VMOVUPS  64(SI)(AX*1), Y4
+	VMOVUPS  96(SI)(AX*1), Y6
+	VMOVUPS  (DX)(AX*1), Y1
+	VMOVUPS  32(DX)(AX*1), Y3
+	VMOVUPS  64(DX)(AX*1), Y5
+	VMOVUPS  96(DX)(AX*1), Y7
+	VSUBPS   Y1, Y0, Y0
+	VSUBPS   Y3, Y2, Y2
+	VSUBPS   Y5, Y4, Y4
+	VSUBPS   Y7, Y6, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  (DX)(AX*1), Y1
+	VSUBPS   Y1, Y0, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VSUBPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrMulPastAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrMulPastAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y2
+	VMOVUPS  64(SI)(AX*1), Y4
+	VMOVUPS  96(SI)(AX*1), Y6
+	VMOVUPS  (DX)(AX*1), Y1
+	VMOVUPS  32(DX)(AX*1), Y3
+	VMOVUPS  64(DX)(AX*1), Y5
+	VMOVUPS  96(DX)(AX*1), Y7
+	VMULPS   Y1, Y0, Y0
+	VMULPS   Y3, Y2, Y2
+	VMULPS   Y5, Y4, Y4
+	VMULPS   Y7, Y6, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  (DX)(AX*1), Y1
+	VMULPS   Y1, Y0, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrDivPastAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrDivPastAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y2
+	VMOVUPS  64(SI)(AX*1), Y4
+	VMOVUPS  96(SI)(AX*1), Y6
+	VMOVUPS  (DX)(AX*1), Y1
+	VMOVUPS  32(DX)(AX*1), Y3
+	VMOVUPS  64(DX)(AX*1), Y5
+	VMOVUPS  96(DX)(AX*1), Y7
+	VDIVPS   Y1, Y0, Y0
+	VDIVPS   Y3, Y2, Y2
+	VDIVPS   Y5, Y4, Y4
+	VDIVPS   Y7, Y6, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  (DX)(AX*1), Y1
+	VDIVPS   Y1, Y0, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VDIVPS     Y1, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrNegPastAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrNegPastAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), DI
+	MOVQ    a+8(FP), SI
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VMOVUPS poolAVX2<>+736(SB), Y8
+	SUBQ    $0x00000020, CX
+	JL      rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y2
+	VMOVUPS  64(SI)(AX*1), Y4
+	VMOVUPS  96(SI)(AX*1), Y6
+	VXORPS   Y8, Y0, Y0
+	VXORPS   Y8, Y2, Y2
+	VXORPS   Y8, Y4, Y4
+	VXORPS   Y8, Y6, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VXORPS   Y8, Y0, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VXORPS     Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrAbsPastAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrAbsPastAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), DI
+	MOVQ    a+8(FP), SI
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VMOVUPS poolAVX2<>+512(SB), Y8
+	SUBQ    $0x00000020, CX
+	JL      rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y2
+	VMOVUPS  64(SI)(AX*1), Y4
+	VMOVUPS  96(SI)(AX*1), Y6
+	VANDPS   Y8, Y0, Y0
+	VANDPS   Y8, Y2, Y2
+	VANDPS   Y8, Y4, Y4
+	VANDPS   Y8, Y6, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VANDPS   Y8, Y0, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VANDPS     Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrMinPastAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrMinPastAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y3
+	VMOVUPS  64(SI)(AX*1), Y6
+	VMOVUPS  96(SI)(AX*1), Y9
+	VMOVUPS  (DX)(AX*1), Y1
+	VMOVUPS  32(DX)(AX*1), Y4
+	VMOVUPS  64(DX)(AX*1), Y7
+	VMOVUPS  96(DX)(AX*1), Y10
+	VMINPS   Y1, Y0, Y2
+	VMINPS   Y4, Y3, Y5
+	VMINPS   Y7, Y6, Y8
+	VMINPS   Y10, Y9, Y11
+	VMINPS   Y0, Y1, Y0
+	VMINPS   Y3, Y4, Y3
+	VMINPS   Y6, Y7, Y6
+	VMINPS   Y9, Y10, Y9
+	VORPS    Y0, Y2, Y0
+	VORPS    Y3, Y5, Y3
+	VORPS    Y6, Y8, Y6
+	VORPS    Y9, Y11, Y9
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y3, 32(DI)(AX*1)
+	VMOVNTPS Y6, 64(DI)(AX*1)
+	VMOVNTPS Y9, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  (DX)(AX*1), Y1
+	VMINPS   Y1, Y0, Y2
+	VMINPS   Y0, Y1, Y0
+	VORPS    Y0, Y2, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VMINPS     Y1, Y0, Y2
+	VMINPS     Y0, Y1, Y0
+	VORPS      Y0, Y2, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrMaxPastAVX2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrMaxPastAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
+
+loop:
+	VMOVUPS   (SI)(AX*1), Y0
+	VMOVUPS   32(SI)(AX*1), Y4
+	VMOVUPS   64(SI)(AX*1), Y8
+	VMOVUPS   96(SI)(AX*1), Y12
+	VMOVUPS   (DX)(AX*1), Y1
+	VMOVUPS   32(DX)(AX*1), Y5
+	VMOVUPS   64(DX)(AX*1), Y9
+	VMOVUPS   96(DX)(AX*1), Y13
+	VMAXPS    Y1, Y0, Y2
+	VMAXPS    Y5, Y4, Y6
+	VMAXPS    Y9, Y8, Y10
+	VMAXPS    Y13, Y12, Y14
+	VMAXPS    Y0, Y1, Y3
+	VMAXPS    Y4, Y5, Y7
+	VMAXPS    Y8, Y9, Y11
+	VMAXPS    Y12, Y13, Y15
+	VANDPS    Y3, Y2, Y2
+	VANDPS    Y7, Y6, Y6
+	VANDPS    Y11, Y10, Y10
+	VANDPS    Y15, Y14, Y14
+	VCMPPS    $0x03, Y1, Y0, Y0
+	VCMPPS    $0x03, Y5, Y4, Y4
+	VCMPPS    $0x03, Y9, Y8, Y8
+	VCMPPS    $0x03, Y13, Y12, Y12
+	VBLENDVPS Y0, poolAVX2<>+768(SB), Y2, Y0
+	VBLENDVPS Y4, poolAVX2<>+768(SB), Y6, Y4
+	VBLENDVPS Y8, poolAVX2<>+768(SB), Y10, Y8
+	VBLENDVPS Y12, poolAVX2<>+768(SB), Y14, Y12
+	VMOVNTPS  Y0, (DI)(AX*1)
+	VMOVNTPS  Y4, 32(DI)(AX*1)
+	VMOVNTPS  Y8, 64(DI)(AX*1)
+	VMOVNTPS  Y12, 96(DI)(AX*1)
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x00000020, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS   (SI)(AX*1), Y0
+	VMOVUPS   (DX)(AX*1), Y1
+	VMAXPS    Y1, Y0, Y2
+	VMAXPS    Y0, Y1, Y3
+	VANDPS    Y3, Y2, Y2
+	VCMPPS    $0x03, Y1, Y0, Y0
+	VBLENDVPS Y0, poolAVX2<>+768(SB), Y2, Y0
+	VMOVNTPS  Y0, (DI)(AX*1)
+	ADDQ      $0x00000020, AX
+	SUBQ      $0x00000008, CX
+	JGE       single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VMAXPS     Y1, Y0, Y2
+	VMAXPS     Y0, Y1, Y3
+	VANDPS     Y3, Y2, Y2
+	VCMPPS     $0x03, Y1, Y0, Y0
+	VBLENDVPS  Y0, poolAVX2<>+768(SB), Y2, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrExpPastAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·instrExpPastAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), DI
+	MOVQ    a+8(FP), SI
+	MOVQ    n+16(FP), CX
+	XORQ    AX, AX
+	VMOVUPS poolAVX2<>+800(SB), Y14
+	VMOVUPS poolAVX2<>+832(SB), Y15
+	VMOVUPS poolAVX2<>+864(SB), Y12
+	VMOVUPS poolAVX2<>+896(SB), Y13
+	SUBQ    $0x00000020, CX
+	JL      rest
+
+loop:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMOVUPS      32(SI)(AX*1), Y3
+	VMOVUPS      64(SI)(AX*1), Y6
+	VMOVUPS      96(SI)(AX*1), Y9
+	VMINPS       Y0, Y14, Y0
+	VMINPS       Y3, Y14, Y3
+	VMINPS       Y6, Y14, Y6
+	VMINPS       Y9, Y14, Y9
+	VMAXPS       Y0, Y15, Y0
+	VMAXPS       Y3, Y15, Y3
+	VMAXPS       Y6, Y15, Y6
+	VMAXPS       Y9, Y15, Y9
+	VMOVUPS      Y12, Y1
+	VMOVUPS      Y12, Y4
+	VMOVUPS      Y12, Y7
+	VMOVUPS      Y12, Y10
+	VFMADD231PS  poolAVX2<>+928(SB), Y0, Y1
+	VFMADD231PS  poolAVX2<>+928(SB), Y3, Y4
+	VFMADD231PS  poolAVX2<>+928(SB), Y6, Y7
+	VFMADD231PS  poolAVX2<>+928(SB), Y9, Y10
+	VSUBPS       Y12, Y1, Y1
+	VSUBPS       Y12, Y4, Y4
+	VSUBPS       Y12, Y7, Y7
+	VSUBPS       Y12, Y10, Y10
+	VFNMADD231PS poolAVX2<>+960(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+960(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+960(SB), Y7, Y6
+	VFNMADD231PS poolAVX2<>+960(SB), Y10, Y9
+	VFNMADD231PS poolAVX2<>+992(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+992(SB), Y4, Y3
+	VFNMADD231PS poolAVX2<>+992(SB), Y7, Y6
+	VFNMADD231PS poolAVX2<>+992(SB), Y10, Y9
+	VMOVUPS      poolAVX2<>+1024(SB), Y2
+	VMOVUPS      poolAVX2<>+1024(SB), Y5
+	VMOVUPS      poolAVX2<>+1024(SB), Y8
+	VMOVUPS      poolAVX2<>+1024(SB), Y11
+	VFMADD213PS  poolAVX2<>+1056(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1056(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+1056(SB), Y6, Y8
+	VFMADD213PS  poolAVX2<>+1056(SB), Y9, Y11
+	VFMADD213PS  poolAVX2<>+1088(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1088(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+1088(SB), Y6, Y8
+	VFMADD213PS  poolAVX2<>+1088(SB), Y9, Y11
+	VFMADD213PS  poolAVX2<>+1120(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1120(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+1120(SB), Y6, Y8
+	VFMADD213PS  poolAVX2<>+1120(SB), Y9, Y11
+	VFMADD213PS  poolAVX2<>+1152(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1152(SB), Y3, Y5
+	VFMADD213PS  poolAVX2<>+1152(SB), Y6, Y8
+	VFMADD213PS  poolAVX2<>+1152(SB), Y9, Y11
+	VFMADD213PS  Y13, Y0, Y2
+	VFMADD213PS  Y13, Y3, Y5
+	VFMADD213PS  Y13, Y6, Y8
+	VFMADD213PS  Y13, Y9, Y11
+	VFMADD213PS  Y13, Y0, Y2
+	VFMADD213PS  Y13, Y3, Y5
+	VFMADD213PS  Y13, Y6, Y8
+	VFMADD213PS  Y13, Y9, Y11
+	VMOVUPS      Y12, Y0
+	VMOVUPS      Y12, Y3
+	VMOVUPS      Y12, Y6
+	VMOVUPS      Y12, Y9
+	VFMADD231PS  poolAVX2<>+1184(SB), Y1, Y0
+	VFMADD231PS  poolAVX2<>+1184(SB), Y4, Y3
+	VFMADD231PS  poolAVX2<>+1184(SB), Y7, Y6
+	VFMADD231PS  poolAVX2<>+1184(SB), Y10, Y9
+	VADDPS       Y12, Y1, Y1
+	VADDPS       Y12, Y4, Y4
+	VADDPS       Y12, Y7, Y7
+	VADDPS       Y12, Y10, Y10
+	VPSUBD       Y0, Y1, Y1
+	VPSUBD       Y3, Y4, Y4
+	VPSUBD       Y6, Y7, Y7
+	VPSUBD       Y9, Y10, Y10
+	VPSLLD       $0x17, Y0, Y0
+	VPSLLD       $0x17, Y3, Y3
+	VPSLLD       $0x17, Y6, Y6
+	VPSLLD       $0x17, Y9, Y9
+	VPADDD       Y13, Y0, Y0
+	VPADDD       Y13, Y3, Y3
+	VPADDD       Y13, Y6, Y6
+	VPADDD       Y13, Y9, Y9
+	VMULPS       Y0, Y2, Y0
+	VMULPS       Y3, Y5, Y3
+	VMULPS       Y6, Y8, Y6
+	VMULPS       Y9, Y11, Y9
+	VPSLLD       $0x17, Y1, Y1
+	VPSLLD       $0x17, Y4, Y4
+	VPSLLD       $0x17, Y7, Y7
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       Y13, Y1, Y1
+	VPADDD       Y13, Y4, Y4
+	VPADDD       Y13, Y7, Y7
+	VPADDD       Y13, Y10, Y10
+	VMULPS       Y1, Y0, Y0
+	VMULPS       Y4, Y3, Y3
+	VMULPS       Y7, Y6, Y6
+	VMULPS       Y10, Y9, Y9
+	VMOVNTPS     Y0, (DI)(AX*1)
+	VMOVNTPS     Y3, 32(DI)(AX*1)
+	VMOVNTPS     Y6, 64(DI)(AX*1)
+	VMOVNTPS     Y9, 96(DI)(AX*1)
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x00000020, CX
+	JGE          loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS      (SI)(AX*1), Y0
+	VMINPS       Y0, Y14, Y0
+	VMAXPS       Y0, Y15, Y0
+	VMOVUPS      Y12, Y1
+	VFMADD231PS  poolAVX2<>+928(SB), Y0, Y1
+	VSUBPS       Y12, Y1, Y1
+	VFNMADD231PS poolAVX2<>+960(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+992(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+1024(SB), Y2
+	VFMADD213PS  poolAVX2<>+1056(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1088(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1120(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1152(SB), Y0, Y2
+	VFMADD213PS  Y13, Y0, Y2
+	VFMADD213PS  Y13, Y0, Y2
+	VMOVUPS      Y12, Y0
+	VFMADD231PS  poolAVX2<>+1184(SB), Y1, Y0
+	VADDPS       Y12, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVNTPS     Y0, (DI)(AX*1)
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000008, CX
+	JGE          single
+
+tail:
+	ADDQ         $0x00000008, CX
+	JLE          done
+	LEAQ         poolAVX2<>+256(SB), R15
+	NEGQ         CX
+	LEAQ         (R15)(CX*4), R15
+	NEGQ         CX
+	VMOVDQU      (R15), Y0
+	VMASKMOVPS   (SI)(AX*1), Y0, Y0
+	VMINPS       Y0, Y14, Y0
+	VMAXPS       Y0, Y15, Y0
+	VMOVUPS      Y12, Y1
+	VFMADD231PS  poolAVX2<>+928(SB), Y0, Y1
+	VSUBPS       Y12, Y1, Y1
+	VFNMADD231PS poolAVX2<>+960(SB), Y1, Y0
+	VFNMADD231PS poolAVX2<>+992(SB), Y1, Y0
+	VMOVUPS      poolAVX2<>+1024(SB), Y2
+	VFMADD213PS  poolAVX2<>+1056(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1088(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1120(SB), Y0, Y2
+	VFMADD213PS  poolAVX2<>+1152(SB), Y0, Y2
+	VFMADD213PS  Y13, Y0, Y2
+	VFMADD213PS  Y13, Y0, Y2
+	VMOVUPS      Y12, Y0
+	VFMADD231PS  poolAVX2<>+1184(SB), Y1, Y0
+	VADDPS       Y12, Y1, Y1
+	VPSUBD       Y0, Y1, Y1
+	VPSLLD       $0x17, Y0, Y0
+	VPADDD       Y13, Y0, Y0
+	VMULPS       Y0, Y2, Y0
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       Y13, Y1, Y1
+	VMULPS       Y1, Y0, Y0
+	VMOVDQU      (R15), Y1
+	VMASKMOVPS   Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrSqrtPastAVX2(dst *float32, a *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrSqrtPastAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ n+16(FP), CX
+	XORQ AX, AX
+	SUBQ $0x00000020, CX
+	JL   rest
+
+loop:
+	VMOVUPS  (SI)(AX*1), Y0
+	VMOVUPS  32(SI)(AX*1), Y2
+	VMOVUPS  64(SI)(AX*1), Y4
+	VMOVUPS  96(SI)(AX*1), Y6
+	VSQRTPS  Y0, Y0
+	VSQRTPS  Y2, Y2
+	VSQRTPS  Y4, Y4
+	VSQRTPS  Y6, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (SI)(AX*1), Y0
+	VSQRTPS  Y0, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VSQRTPS    Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func instrWherePastAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·instrWherePastAVX2(SB), NOSPLIT, $0-40
+	MOVQ   dst+0(FP), DI
+	MOVQ   a+8(FP), SI
+	MOVQ   b+16(FP), DX
+	MOVQ   c+24(FP), R8
+	MOVQ   n+32(FP), CX
+	XORQ   AX, AX
+	VXORPS Y12, Y12, Y12
+	SUBQ   $0x00000020, CX
+	JL     rest
+
+loop:
+	VMOVUPS   (SI)(AX*1), Y0
+	VMOVUPS   32(SI)(AX*1), Y3
+	VMOVUPS   64(SI)(AX*1), Y6
+	VMOVUPS   96(SI)(AX*1), Y9
+	VCMPPS    $0x00, Y12, Y0, Y0
+	VCMPPS    $0x00, Y12, Y3, Y3
+	VCMPPS    $0x00, Y12, Y6, Y6
+	VCMPPS    $0x00, Y12, Y9, Y9
+	VMOVUPS   (DX)(AX*1), Y1
+	VMOVUPS   32(DX)(AX*1), Y4
+	VMOVUPS   64(DX)(AX*1), Y7
+	VMOVUPS   96(DX)(AX*1), Y10
+	VMOVUPS   (R8)(AX*1), Y2
+	VMOVUPS   32(R8)(AX*1), Y5
+	VMOVUPS   64(R8)(AX*1), Y8
+	VMOVUPS   96(R8)(AX*1), Y11
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VBLENDVPS Y3, Y5, Y4, Y3
+	VBLENDVPS Y6, Y8, Y7, Y6
+	VBLENDVPS Y9, Y11, Y10, Y9
+	VMOVNTPS  Y0, (DI)(AX*1)
+	VMOVNTPS  Y3, 32(DI)(AX*1)
+	VMOVNTPS  Y6, 64(DI)(AX*1)
+	VMOVNTPS  Y9, 96(DI)(AX*1)
+	ADDQ      $0x00000080, AX
+	SUBQ      $0x00000020, CX
+	JGE       loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS   (SI)(AX*1), Y0
+	VCMPPS    $0x00, Y12, Y0, Y0
+	VMOVUPS   (DX)(AX*1), Y1
+	VMOVUPS   (R8)(AX*1), Y2
+	VBLENDVPS Y0, Y2, Y1, Y0
+	VMOVNTPS  Y0, (DI)(AX*1)
+	ADDQ      $0x00000020, AX
+	SUBQ      $0x00000008, CX
+	JGE       single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VCMPPS     $0x00, Y12, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (DX)(AX*1), Y1, Y1
+	VMOVDQU    (R15), Y2
+	VMASKMOVPS (R8)(AX*1), Y2, Y2
+	VBLENDVPS  Y0, Y2, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
 	VZEROUPPER
 	RET
 

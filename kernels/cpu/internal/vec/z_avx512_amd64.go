@@ -259,6 +259,11 @@ func expSubSumAVX512(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func softmaxGradAVX512(p **float32, u *float32, n int)
 
+// softmaxGradPastAVX512 computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
+//
+//go:noescape
+func softmaxGradPastAVX512(p **float32, u *float32, n int)
+
 // subSubAVX512 computes dst = (x - m) - s.
 //
 //go:noescape
@@ -541,3 +546,36 @@ func toBFloat16AVX512(dst *uint16, src *float32, n int)
 
 //go:noescape
 func fromUint8AVX512(dst *float32, src *uint8, n int)
+
+//go:noescape
+func instrAddPastAVX512(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrSubPastAVX512(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrMulPastAVX512(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrDivPastAVX512(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrNegPastAVX512(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrAbsPastAVX512(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrMinPastAVX512(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrMaxPastAVX512(dst *float32, a *float32, b *float32, n int)
+
+//go:noescape
+func instrExpPastAVX512(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrSqrtPastAVX512(dst *float32, a *float32, n int)
+
+//go:noescape
+func instrWherePastAVX512(dst *float32, a *float32, b *float32, c *float32, n int)

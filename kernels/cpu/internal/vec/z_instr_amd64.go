@@ -53,3 +53,17 @@ var instrs = map[string]*[numTiers]Kernel{
 	"f16":        {Portable: portable1(instrF16Portable), AVX2: vector1(instrF16AVX2), AVX512: vector1(instrF16AVX512)},
 	"copy":       {Portable: portable1(instrCopyPortable), AVX2: vector1(instrCopyAVX2), AVX512: vector1(instrCopyAVX512)},
 }
+
+var instrsPast = map[string]*[numTiers]Kernel{
+	"add":   {AVX2: vector2(instrAddPastAVX2), AVX512: vector2(instrAddPastAVX512)},
+	"sub":   {AVX2: vector2(instrSubPastAVX2), AVX512: vector2(instrSubPastAVX512)},
+	"mul":   {AVX2: vector2(instrMulPastAVX2), AVX512: vector2(instrMulPastAVX512)},
+	"div":   {AVX2: vector2(instrDivPastAVX2), AVX512: vector2(instrDivPastAVX512)},
+	"neg":   {AVX2: vector1(instrNegPastAVX2), AVX512: vector1(instrNegPastAVX512)},
+	"abs":   {AVX2: vector1(instrAbsPastAVX2), AVX512: vector1(instrAbsPastAVX512)},
+	"min":   {AVX2: vector2(instrMinPastAVX2), AVX512: vector2(instrMinPastAVX512)},
+	"max":   {AVX2: vector2(instrMaxPastAVX2), AVX512: vector2(instrMaxPastAVX512)},
+	"exp":   {AVX2: vector1(instrExpPastAVX2), AVX512: vector1(instrExpPastAVX512)},
+	"sqrt":  {AVX2: vector1(instrSqrtPastAVX2), AVX512: vector1(instrSqrtPastAVX512)},
+	"where": {AVX2: vector3(instrWherePastAVX2), AVX512: vector3(instrWherePastAVX512)},
+}

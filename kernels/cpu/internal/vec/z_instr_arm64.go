@@ -53,3 +53,5 @@ var instrs = map[string]*[numTiers]Kernel{
 	"f16":        {Portable: portable1(instrF16Portable), NEON: vector1(instrF16NEON)},
 	"copy":       {Portable: portable1(instrCopyPortable), NEON: vector1(instrCopyNEON)},
 }
+
+var instrsPast = map[string]*[numTiers]Kernel{}

@@ -55,3 +55,5 @@ var instrs = map[string]*[numTiers]Kernel{
 	"f16":        {Portable: portable1(instrF16Portable)},
 	"copy":       {Portable: portable1(instrCopyPortable)},
 }
+
+var instrsPast = map[string]*[numTiers]Kernel{}

@@ -510,6 +510,24 @@ func SoftmaxGrad(dst, y, g []float32, dot float32) {
 	softmaxGradAVX2(&ptrs[0], &args[0], len(dst))
 }
 
+// SoftmaxGradPast computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
+func SoftmaxGradPast(dst, y, g []float32, dot float32) {
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("SoftmaxGradPast", len(dst), len(y), len(g))
+	}
+	if current == Portable {
+		softmaxGradPastPortable(dst, y, g, dot)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(y), unsafe.SliceData(g)}
+	args := [...]float32{dot}
+	if current == AVX512 {
+		softmaxGradPastAVX512(&ptrs[0], &args[0], len(dst))
+		return
+	}
+	softmaxGradPastAVX2(&ptrs[0], &args[0], len(dst))
+}
+
 // SubSub computes dst = (x - m) - s.
 func SubSub(dst, x []float32, m, s float32) {
 	if len(x) != len(dst) {

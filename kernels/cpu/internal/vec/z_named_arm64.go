@@ -434,6 +434,20 @@ func SoftmaxGrad(dst, y, g []float32, dot float32) {
 	softmaxGradNEON(&ptrs[0], &args[0], len(dst))
 }
 
+// SoftmaxGradPast computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
+func SoftmaxGradPast(dst, y, g []float32, dot float32) {
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("SoftmaxGradPast", len(dst), len(y), len(g))
+	}
+	if current == Portable {
+		softmaxGradPastPortable(dst, y, g, dot)
+		return
+	}
+	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(y), unsafe.SliceData(g)}
+	args := [...]float32{dot}
+	softmaxGradPastNEON(&ptrs[0], &args[0], len(dst))
+}
+
 // SubSub computes dst = (x - m) - s.
 func SubSub(dst, x []float32, m, s float32) {
 	if len(x) != len(dst) {

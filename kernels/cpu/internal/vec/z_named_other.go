@@ -321,6 +321,14 @@ func SoftmaxGrad(dst, y, g []float32, dot float32) {
 	softmaxGradPortable(dst, y, g, dot)
 }
 
+// SoftmaxGradPast computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
+func SoftmaxGradPast(dst, y, g []float32, dot float32) {
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("SoftmaxGradPast", len(dst), len(y), len(g))
+	}
+	softmaxGradPastPortable(dst, y, g, dot)
+}
+
 // SubSub computes dst = (x - m) - s.
 func SubSub(dst, x []float32, m, s float32) {
 	if len(x) != len(dst) {

@@ -259,6 +259,11 @@ func expSubSumNEON(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func softmaxGradNEON(p **float32, u *float32, n int)
 
+// softmaxGradPastNEON computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
+//
+//go:noescape
+func softmaxGradPastNEON(p **float32, u *float32, n int)
+
 // subSubNEON computes dst = (x - m) - s.
 //
 //go:noescape

@@ -2206,6 +2206,19 @@ func softmaxGradPortable(dst, y, g []float32, dot float32) {
 	}
 }
 
+// softmaxGradPastPortable computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
+func softmaxGradPastPortable(dst, y, g []float32, dot float32) {
+	y = y[:len(dst)]
+	g = g[:len(dst)]
+	for i := range dst {
+		v0 := y[i]
+		v1 := g[i]
+		v3 := v1 - dot
+		v4 := float32(v0 * v3)
+		dst[i] = v4
+	}
+}
+
 // subSubPortable computes dst = (x - m) - s.
 func subSubPortable(dst, x []float32, m, s float32) {
 	x = x[:len(dst)]
