@@ -1,9 +1,10 @@
 // Package bench holds the speed table: matrix products, pointwise and row operations, training steps and the host's
 // cost of an operation, each beside PyTorch and compiled JAX on the same machine, in the same run and in turn.
 //
-//	go test -run '^$' -bench . -timeout 1h ./bench  # all; 11 to 17 minutes, above the default timeout
-//	go test -run '^$' -bench Table/gelu ./bench      # one line
-//	go test -run '^$' -bench . -benchtime 5s -timeout 2h ./bench -out results/new.jsonl
+//	go test -run '^$' -bench Table -timeout 2h ./bench  # all lines; half an hour with all peers
+//	go test -run '^$' -bench Table/gelu ./bench          # one line
+//	go test -run '^$' -bench Table -benchtime 5s -timeout 4h ./bench -out results/new.jsonl
+//	go test ./bench -run README -update                  # the README's table, from the run that readme_test.go names
 //
 // Every line is measured in turns: Weft, products and the GPT also in half precision, then each peer, then Weft again,
 // for -benchtime (default 1 s) and at least five turns. The best and the median call are reported. The ceiling of a
@@ -24,5 +25,5 @@
 //
 // Results are JSON lines with commit, processor, tier, clock and versions, in results/. The table printed at the end is
 // made from the same records. In processing order: table_test.go and layers_test.go list the lines, peer_test.go speaks
-// with other processes, measure_test.go takes turns and reports.
+// with other processes, measure_test.go takes turns and reports, readme_test.go makes the README's table.
 package bench
