@@ -258,7 +258,7 @@ func (x *chains) run(p *probe) (alone, rate float64) {
 	steps := p.size(8192, 3) // sums are exact
 	few := run(x.one, 1, steps, 1, x.threads)
 	alone = short(1e9 * (run(x.one, 1, 2*steps, 1, x.threads) - few) / float64(steps))
-	blocks := x.blocks * p.size(p.b.gpu.SMs, 1)
+	blocks := x.blocks * p.size(p.b.gpu.SMs, 2)
 	few = run(x.all, x.count, steps, blocks, probeThreads)
 	made := float64(steps * blocks * x.count * probeThreads / x.threads)
 	return alone, made / (run(x.all, x.count, 2*steps, blocks, probeThreads) - few)
