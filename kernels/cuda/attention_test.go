@@ -241,6 +241,8 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 		batch, heads, rows, keys, causal = 1, 2, 129, 129, 1
 	case i == 9: // heads of 64 in whole tiles, of which two of three are computed together
 		batch, heads, rows, keys = 1, 3, 256, 256
+	case i == 14: // heads of 128 in whole tiles
+		batch, heads, rows, keys, causal = 1, 1, 192, 256, 1
 	case i%5 == 0: // more tiles than stages, whole ones and a ragged end
 		batch, heads, rows = 1, 1, 129+r.IntN(80)
 		keys = max(rows, 193+r.IntN(80))

@@ -20,6 +20,8 @@ func TestCrossEntropy(t *testing.T) {
 			shape = []int{16500, 3}
 		case i == 9:
 			shape = []int{10024, 4}
+		case i == 10: // two blocks of losses, all but one
+			shape = []int{4095, 3}
 		case i == 18: // a mean, of rows that several blocks count, twice 8 of a thread
 			shape = []int{74000, 2}
 		case i%4 == 1: // few classes, so that each is a target
