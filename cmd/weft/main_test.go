@@ -62,7 +62,7 @@ func TestUsage(t *testing.T) {
 		{"inspect a b", 2, "", `weft inspect: unexpected argument "b"`},
 		{"inspect -h", 0, "", "a file of weights"},
 		{"doctor -h", 0, "", "time for one check"},
-		{"probe -h", 0, "", "nodes of graphs"},
+		{"probe -h", 0, "", "graphs and a node more"},
 		{"probe -device cpu", 1, "", "weft probe: cpu is no GPU"},
 		{"doctor-check cpu nothing", 1, "", `want a device and a check, not ["cpu" "nothing"]`},
 	} {
