@@ -52,6 +52,18 @@ func TestAttention(t *testing.T) {
 				oneOf(r, 64, 128, 68)
 			keys = rows + oneOf(r, 0, 6, 128)
 		}
+		switch i {
+		case 2: // rows that are not aligned
+			dtype, operand = kernels.Float32, r.contiguous
+			batch, heads, rows, d, e, keys = 1, 1, 40, 65, 65, 41
+		case 14: // operands that are not aligned
+			operand = func(d kernels.DType, shape ...int) value {
+				v := r.contiguous(d, shape...)
+				v.data = append(make([]byte, d.Size()), v.data...)
+				v.Offset++
+				return v
+			}
+		}
 		visible := []int{-rows, keys - causal*rows}
 		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: visible, Floats: []float64{0.3, 0}}
 		in := []value{operand(dtype, batch, heads, rows, d), operand(dtype, batch, heads, keys, d),
