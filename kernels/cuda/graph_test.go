@@ -36,20 +36,14 @@ func TestGraph(t *testing.T) {
 	b := kernelDevice(t)
 	const table, chosen, columns = 4, 3, 5
 	r := newFuzz(9)
-	put := func(v value) kernels.Arg {
-		m := alloc(t, b, len(v.data))
-		b.CopyIn(0, m, 0, v.data)
-		t.Cleanup(func() { b.Free(m) })
-		return kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout}
-	}
 	x := r.contiguous(kernels.Float32, table, columns)
 	row := func(i int) []byte { return x.data[4*columns*i : 4*columns*(i+1)] }
 	ids := value{kernels.Uint8, []byte{2, 0, 2}, kernels.Layout{Shape: []int{chosen}, Strides: []int{1}}}
-	from, which, to := put(x), put(ids), put(r.result(kernels.Float32, chosen, columns))
+	from, which, to := put(t, b, x), put(t, b, ids), put(t, b, r.result(kernels.Float32, chosen, columns))
 	take := &kernels.Launch{Op: rowOf("embedding", cpu.IndexSelect), Ints: []int{0}, In: []kernels.Arg{from, which},
 		Out: []kernels.Arg{to}}
 	add := &kernels.Launch{Op: rowOf("index_add", cpu.IndexAdd), Ints: []int{0}, In: []kernels.Arg{from, which, to},
-		Out: []kernels.Arg{put(r.result(kernels.Float32, table, columns))}} // sorts its indices in scratch memory
+		Out: []kernels.Arg{put(t, b, r.result(kernels.Float32, table, columns))}} // sorts its indices in scratch memory
 	got := func(a *kernels.Arg) []byte {
 		y := make([]byte, 4*a.Len())
 		b.CopyOut(0, y, a.Buf, 4*a.Offset)

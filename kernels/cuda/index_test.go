@@ -296,16 +296,7 @@ func TestIndexOutsideLater(t *testing.T) {
 	right, wrong := r.operand(kernels.Uint8, 4, 3),
 		value{kernels.Uint8, []byte{0, 9, 200}, kernels.Layout{Shape: []int{3}, Strides: []int{1}}}
 	x, y := r.operand(kernels.Float32, 0, 4, 2), r.result(kernels.Float32, 3, 2)
-	put := func(v value) kernels.Arg {
-		m, err := b.Alloc(len(v.data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.CopyIn(0, m, 0, v.data)
-		t.Cleanup(func() { b.Free(m) })
-		return kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout}
-	}
-	table, good, bad, to := put(x), put(right), put(wrong), put(y)
+	table, good, bad, to := put(t, b, x), put(t, b, right), put(t, b, wrong), put(t, b, y)
 	run := func(name string, ids kernels.Arg) error {
 		return b.Run(&kernels.Launch{Op: rowOf(name, cpu.IndexSelect), Ints: []int{0}, In: []kernels.Arg{table, ids},
 			Out: []kernels.Arg{to}, Step: 3})

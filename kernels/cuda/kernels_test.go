@@ -386,24 +386,27 @@ func (r fuzz) result(d kernels.DType, shape ...int) value {
 	return value{d, r.content(d, 100, l.Offset+max(1, l.Len())+r.IntN(5)), l}
 }
 
+// put copies a value to new memory of a device.
+func put(t testing.TB, dev kernels.Backend, v value) kernels.Arg {
+	t.Helper()
+	m, err := dev.Alloc(len(v.data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev.CopyIn(0, m, 0, v.data)
+	return kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout}
+}
+
 // on runs a launch with operands and results of the given content on a device and returns the buffers of the results.
 func on(t testing.TB, dev kernels.Backend, l *kernels.Launch, in, out []value) ([][]byte, error) {
 	t.Helper()
 	l = l.Clone()
-	put := func(v value) kernels.Arg {
-		m, err := dev.Alloc(len(v.data))
-		if err != nil {
-			t.Fatal(err)
-		}
-		dev.CopyIn(0, m, 0, v.data)
-		return kernels.Arg{Buf: m, DType: v.dtype, Layout: v.Layout}
-	}
 	l.In, l.Out = nil, nil
 	for _, v := range in {
-		l.In = append(l.In, put(v))
+		l.In = append(l.In, put(t, dev, v))
 	}
 	for _, v := range out {
-		l.Out = append(l.Out, put(v))
+		l.Out = append(l.Out, put(t, dev, v))
 	}
 	if _, ok := dev.(*Backend); ok {
 		reschedule()

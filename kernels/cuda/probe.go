@@ -141,6 +141,13 @@ func expect[T comparable](symbol string, got, want T) {
 // address appends where memory begins.
 func (p *probe) address(c *call, m kernels.Buffer) { arg(c, uint64(p.b.at("probe", m, 0, 0))) }
 
+// chase appends the arguments of probe_chase, which loads so often; without a load it does next to nothing.
+func (p *probe) chase(c *call, loads int) {
+	p.address(c, p.out)
+	p.address(c, p.x)
+	arg(c, uint32(loads))
+}
+
 // ring makes the first n bytes of x a ring of lines; it returns the number of lines and the step from one to the next.
 func (p *probe) ring(n int) (lines, step int) {
 	lines = n / probeLine
@@ -163,11 +170,7 @@ func (p *probe) latency() {
 		lines, step := p.ring(n)
 		chase := func(steps int) float64 {
 			t := p.least(func() {
-				p.run(1, "probe_chase", 1, 1, func(c *call) {
-					p.address(c, p.out)
-					p.address(c, p.x)
-					arg(c, uint32(steps))
-				})
+				p.run(1, "probe_chase", 1, 1, func(c *call) { p.chase(c, steps) })
 			})
 			expect("probe_chase", p.words(1)[0], uint32(steps*step%lines*(probeLine/4)))
 			return t
@@ -300,9 +303,7 @@ func (p *probe) launches() {
 	c, times := &p.s.call, p.size(500, 3)
 	c.reset("probe")
 	c.start("probe_chase", dim{1, 1, 1}, 1)
-	p.address(c, p.out)
-	p.address(c, p.x)
-	arg(c, uint32(0))
+	p.chase(c, 0)
 	one := func() {
 		_, rc := p.b.ctx.Launch(p.s.handle, c.launches, c.values, c.offsets, 0, 0)
 		p.check("launching", rc)
@@ -328,16 +329,13 @@ func (p *probe) launches() {
 // graphs: a graph of kernels that do next to nothing, until it is queued and until it is done; what another of its
 // kernels adds.
 func (p *probe) graphs() {
-	found := map[string]float64{}
 	timed := func(nodes int) (queued, done float64) {
 		g := must(p.b.capture(func(s *stream, submit func(*call) error) error {
 			c := &s.call
 			c.reset("probe")
 			for range nodes {
 				c.start("probe_chase", dim{1, 1, 1}, 1)
-				p.address(c, p.out)
-				p.address(c, p.x)
-				arg(c, uint32(0))
+				p.chase(c, 0)
 			}
 			return submit(c)
 		}))
@@ -354,10 +352,12 @@ func (p *probe) graphs() {
 	few, many := 10, p.size(510, 20)
 	queuedFew, doneFew := timed(few)
 	queuedMany, doneMany := timed(many)
-	found[itoa(few)+" nodes, queued"], found[itoa(few)+" nodes, done"] = short(1e6*queuedFew), short(1e6*doneFew)
-	found["another node, queued"] = short(1e6 * (queuedMany - queuedFew) / float64(many-few))
-	found["another node, done"] = short(1e6 * (doneMany - doneFew) / float64(many-few))
-	p.figures["graphs, us"] = found
+	p.figures["graphs, us"] = map[string]float64{
+		itoa(few) + " nodes, queued": short(1e6 * queuedFew),
+		itoa(few) + " nodes, done":   short(1e6 * doneFew),
+		"another node, queued":       short(1e6 * (queuedMany - queuedFew) / float64(many-few)),
+		"another node, done":         short(1e6 * (doneMany - doneFew) / float64(many-few)),
+	}
 }
 
 // modules: images from memory to the device, and what one of their kernels takes to be found. The driver may leave code
