@@ -28,7 +28,7 @@ func (x *execution[T]) setPast(l *kernels.Launch) {
 		return
 	}
 	for k := range l.In {
-		if overlap(&l.In[k], &l.Out[0]) {
+		if overlap(&l.In[k], y) {
 			return
 		}
 	}

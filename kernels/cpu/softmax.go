@@ -57,12 +57,12 @@ func softmaxGradRow(dx []float32, in [][]float32) {
 
 // softmaxGradRowPast is softmaxGradRow for a large result.
 func softmaxGradRowPast(dx []float32, in [][]float32) {
-	y, g := in[0], in[1]
-	if dot := vec.Dot(g, y); onLine(dx) {
-		vec.SoftmaxGradPast(dx, y, g, dot)
-	} else {
-		vec.SoftmaxGrad(dx, y, g, dot)
+	if !onLine(dx) {
+		softmaxGradRow(dx, in)
+		return
 	}
+	y, g := in[0], in[1]
+	vec.SoftmaxGradPast(dx, y, g, vec.Dot(g, y))
 }
 
 func softmaxGradBundle(dx []float32, in [][]float32, n int) {

@@ -25,17 +25,25 @@ func instrKernels() []*kernel {
 	return ks
 }
 
-// pastInstrs are the instructions that memory limits on large arrays. Their kernels are made a second time, for results
-// that begin with a cache line, with stores past the caches.
-var pastInstrs = []string{"add", "sub", "mul", "div", "neg", "abs", "min", "max", "exp", "sqrt", "where"}
+// storedPast are the kernels that memory limits on large arrays. They are made a second time, for results that begin
+// with a cache line, with stores past the caches.
+var storedPast = []string{"instrAdd", "instrSub", "instrMul", "instrDiv", "instrNeg", "instrAbs", "instrMin",
+	"instrMax", "instrExp", "instrSqrt", "instrWhere", "softmaxGrad", "normWeightGradAdd"}
 
-func pastKernels(instrs []*kernel) (ks []*kernel) {
-	for _, k := range instrs {
-		if slices.Contains(pastInstrs, k.instr) {
-			p := *k
-			p.past, p.name = 1, k.name+"Past"
-			ks = append(ks, &p)
+func pastKernels(all []*kernel) (ks []*kernel) {
+	for _, k := range all {
+		if !slices.Contains(storedPast, k.name) {
+			continue
 		}
+		p := *k
+		p.name += "Past"
+		for p.past < len(p.outs) && !slices.Contains(p.ins, p.outs[p.past]) { // others are in the caches
+			p.past++
+		}
+		if p.doc != "" {
+			p.doc = strings.TrimSuffix(p.doc, ".") + "; stores dst, aligned to 64 bytes, past the caches."
+		}
+		ks = append(ks, &p)
 	}
 	return ks
 }
@@ -76,7 +84,7 @@ func named(name, outs, ins, scalars, results, src, doc string) *kernel {
 // namedKernels is the table of the named kernels. A new one is one line: its name,
 // outputs, inputs (one with the name of an output is overwritten), scalars, results, expression and documentation.
 func namedKernels() []*kernel {
-	return []*kernel{
+	all := []*kernel{
 		named("fill", "dst", "", "v", "", "v", "sets every element of dst to v."),
 		named("scale", "dst", "x", "a", "", "x*a", "computes dst = x*a."),
 		named("shift", "dst", "x", "a", "", "x + a", "computes dst = x + a."),
@@ -111,7 +119,6 @@ func namedKernels() []*kernel {
 		named("expSubSum", "dst", "x", "m", "sum", "e = exp(x - m); e; e",
 			"computes dst = exp(x - m) and its canonical sum."),
 		named("softmaxGrad", "dst", "y g", "dot", "", "y*(g - dot)", "computes dst = y*(g - dot)."),
-		softmaxGradPast(),
 		named("subSub", "dst", "x", "m s", "", "(x - m) - s", "computes dst = (x - m) - s."),
 		named("logSoftmaxGrad", "dst", "y g", "s", "", "g - exp(y)*s", "computes dst = g - exp(y)*s."),
 		named("crossEntropyGrad", "dst", "x", "m inv off scale", "", "(exp(x - m)*inv - off)*scale",
@@ -134,27 +141,17 @@ func namedKernels() []*kernel {
 			"computes dst = acc + g*h with h = (x - c)*r."),
 		named("addNormProducts", "dst sum", "acc accsum g x", "c r", "", "acc + g*((x - c)*r); accsum + g",
 			"computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g."),
-		normWeightGradAdd("normWeightGradAdd", 0, ""),
-		normWeightGradAdd("normWeightGradAddPast", 2, "; stores both dst, aligned to 64 bytes, past the caches"),
+		normWeightGradAdd(),
 	}
-}
-
-// softmaxGradPast is softmaxGrad for a large result.
-func softmaxGradPast() *kernel {
-	k := named("softmaxGradPast", "dst", "y g", "dot", "", "y*(g - dot)",
-		"computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.")
-	k.past = 1
-	return k
+	return append(all, pastKernels(all)...)
 }
 
 // normWeightGradAdd is normWeightGrad of two rows, with the sums of addNormProducts in place.
-func normWeightGradAdd(name string, past int, doc string) *kernel {
-	k := named(name, "dst0 dst1 sum0 sum1", "g0 x0 g1 x1 w sum0 sum1", "c0 r0 p0 q0 c1 r1 p1 q1", "",
+func normWeightGradAdd() *kernel {
+	return named("normWeightGradAdd", "dst0 dst1 sum0 sum1", "g0 x0 g1 x1 w sum0 sum1", "c0 r0 p0 q0 c1 r1 p1 q1", "",
 		"h0 = (x0 - c0)*r0; h1 = (x1 - c1)*r1; ((g0*w - p0) - h0*q0)*r0; ((g1*w - p1) - h1*q1)*r1; "+
 			"sum0 + g0*h0 + g1*h1; sum1 + g0 + g1",
-		"computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1"+doc+".")
-	k.past = past
-	return k
+		"computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1.")
 }
 
 // overRows are the named kernels that are made for many rows, too: for short ones, where

@@ -14685,84 +14685,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func softmaxGradPastAVX2(p **float32, u *float32, n int)
-// Requires: AVX, MMX+
-TEXT ·softmaxGradPastAVX2(SB), NOSPLIT, $32-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         16(AX), DX
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS (BX), Y0
-	VMOVUPS      Y0, (SP)
-	VMOVUPS      (SP), Y8
-	SUBQ         $0x00000020, CX
-	JL           rest
-
-loop:
-	VMOVUPS  (DX)(AX*1), Y0
-	VMOVUPS  32(DX)(AX*1), Y2
-	VMOVUPS  64(DX)(AX*1), Y4
-	VMOVUPS  96(DX)(AX*1), Y6
-	VSUBPS   Y8, Y0, Y0
-	VSUBPS   Y8, Y2, Y2
-	VSUBPS   Y8, Y4, Y4
-	VSUBPS   Y8, Y6, Y6
-	VMOVUPS  (SI)(AX*1), Y1
-	VMOVUPS  32(SI)(AX*1), Y3
-	VMOVUPS  64(SI)(AX*1), Y5
-	VMOVUPS  96(SI)(AX*1), Y7
-	VMULPS   Y0, Y1, Y0
-	VMULPS   Y2, Y3, Y2
-	VMULPS   Y4, Y5, Y4
-	VMULPS   Y6, Y7, Y6
-	VMOVNTPS Y0, (DI)(AX*1)
-	VMOVNTPS Y2, 32(DI)(AX*1)
-	VMOVNTPS Y4, 64(DI)(AX*1)
-	VMOVNTPS Y6, 96(DI)(AX*1)
-	ADDQ     $0x00000080, AX
-	SUBQ     $0x00000020, CX
-	JGE      loop
-
-rest:
-	ADDQ $0x00000020, CX
-	JLE  done
-	SUBQ $0x00000008, CX
-	JL   tail
-
-single:
-	VMOVUPS  (DX)(AX*1), Y0
-	VSUBPS   Y8, Y0, Y0
-	VMOVUPS  (SI)(AX*1), Y1
-	VMULPS   Y0, Y1, Y0
-	VMOVNTPS Y0, (DI)(AX*1)
-	ADDQ     $0x00000020, AX
-	SUBQ     $0x00000008, CX
-	JGE      single
-
-tail:
-	ADDQ       $0x00000008, CX
-	JLE        done
-	LEAQ       poolAVX2<>+256(SB), R15
-	NEGQ       CX
-	LEAQ       (R15)(CX*4), R15
-	NEGQ       CX
-	VMOVDQU    (R15), Y0
-	VMASKMOVPS (DX)(AX*1), Y0, Y0
-	VSUBPS     Y8, Y0, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS (SI)(AX*1), Y1, Y1
-	VMULPS     Y0, Y1, Y0
-	VMOVDQU    (R15), Y1
-	VMASKMOVPS Y0, Y1, (DI)(AX*1)
-
-done:
-	SFENCE
-	VZEROUPPER
-	RET
-
 // func subSubAVX2(p **float32, u *float32, n int)
 // Requires: AVX
 TEXT ·subSubAVX2(SB), NOSPLIT, $64-24
@@ -17945,6 +17867,84 @@ tail:
 	VMASKMOVPS Y0, Y1, (R8)(AX*1)
 
 done:
+	VZEROUPPER
+	RET
+
+// func softmaxGradPastAVX2(p **float32, u *float32, n int)
+// Requires: AVX, MMX+
+TEXT ·softmaxGradPastAVX2(SB), NOSPLIT, $32-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, (SP)
+	VMOVUPS      (SP), Y8
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS  (DX)(AX*1), Y0
+	VMOVUPS  32(DX)(AX*1), Y2
+	VMOVUPS  64(DX)(AX*1), Y4
+	VMOVUPS  96(DX)(AX*1), Y6
+	VSUBPS   Y8, Y0, Y0
+	VSUBPS   Y8, Y2, Y2
+	VSUBPS   Y8, Y4, Y4
+	VSUBPS   Y8, Y6, Y6
+	VMOVUPS  (SI)(AX*1), Y1
+	VMOVUPS  32(SI)(AX*1), Y3
+	VMOVUPS  64(SI)(AX*1), Y5
+	VMOVUPS  96(SI)(AX*1), Y7
+	VMULPS   Y0, Y1, Y0
+	VMULPS   Y2, Y3, Y2
+	VMULPS   Y4, Y5, Y4
+	VMULPS   Y6, Y7, Y6
+	VMOVNTPS Y0, (DI)(AX*1)
+	VMOVNTPS Y2, 32(DI)(AX*1)
+	VMOVNTPS Y4, 64(DI)(AX*1)
+	VMOVNTPS Y6, 96(DI)(AX*1)
+	ADDQ     $0x00000080, AX
+	SUBQ     $0x00000020, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS  (DX)(AX*1), Y0
+	VSUBPS   Y8, Y0, Y0
+	VMOVUPS  (SI)(AX*1), Y1
+	VMULPS   Y0, Y1, Y0
+	VMOVNTPS Y0, (DI)(AX*1)
+	ADDQ     $0x00000020, AX
+	SUBQ     $0x00000008, CX
+	JGE      single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (DX)(AX*1), Y0, Y0
+	VSUBPS     Y8, Y0, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS (SI)(AX*1), Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	SFENCE
 	VZEROUPPER
 	RET
 

@@ -259,11 +259,6 @@ func expSubSumAVX512(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func softmaxGradAVX512(p **float32, u *float32, n int)
 
-// softmaxGradPastAVX512 computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
-//
-//go:noescape
-func softmaxGradPastAVX512(p **float32, u *float32, n int)
-
 // subSubAVX512 computes dst = (x - m) - s.
 //
 //go:noescape
@@ -334,7 +329,12 @@ func addNormProductsAVX512(p **float32, u *float32, n int)
 //go:noescape
 func normWeightGradAddAVX512(p **float32, u *float32, n int)
 
-// normWeightGradAddPastAVX512 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+// softmaxGradPastAVX512 computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
+//
+//go:noescape
+func softmaxGradPastAVX512(p **float32, u *float32, n int)
+
+// normWeightGradAddPastAVX512 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
 //
 //go:noescape
 func normWeightGradAddPastAVX512(p **float32, u *float32, n int)

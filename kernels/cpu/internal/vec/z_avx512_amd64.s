@@ -11200,67 +11200,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func softmaxGradPastAVX512(p **float32, u *float32, n int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·softmaxGradPastAVX512(SB), NOSPLIT, $0-24
-	MOVQ         p+0(FP), AX
-	MOVQ         (AX), DI
-	MOVQ         8(AX), SI
-	MOVQ         16(AX), DX
-	MOVQ         u+8(FP), BX
-	MOVQ         n+16(FP), CX
-	XORQ         AX, AX
-	VBROADCASTSS (BX), Z8
-	SUBQ         $0x00000040, CX
-	JL           rest
-
-loop:
-	VMOVUPS  (DX)(AX*1), Z0
-	VMOVUPS  64(DX)(AX*1), Z2
-	VMOVUPS  128(DX)(AX*1), Z4
-	VMOVUPS  192(DX)(AX*1), Z6
-	VSUBPS   Z8, Z0, Z0
-	VSUBPS   Z8, Z2, Z2
-	VSUBPS   Z8, Z4, Z4
-	VSUBPS   Z8, Z6, Z6
-	VMOVUPS  (SI)(AX*1), Z1
-	VMOVUPS  64(SI)(AX*1), Z3
-	VMOVUPS  128(SI)(AX*1), Z5
-	VMOVUPS  192(SI)(AX*1), Z7
-	VMULPS   Z0, Z1, Z0
-	VMULPS   Z2, Z3, Z2
-	VMULPS   Z4, Z5, Z4
-	VMULPS   Z6, Z7, Z6
-	VMOVNTPS Z0, (DI)(AX*1)
-	VMOVNTPS Z2, 64(DI)(AX*1)
-	VMOVNTPS Z4, 128(DI)(AX*1)
-	VMOVNTPS Z6, 192(DI)(AX*1)
-	ADDQ     $0x00000100, AX
-	SUBQ     $0x00000040, CX
-	JGE      loop
-
-rest:
-	ADDQ $0x00000040, CX
-	JLE  done
-
-tail:
-	MOVQ      $-1, R15
-	BZHIQ     CX, R15, R15
-	KMOVW     R15, K7
-	VMOVUPS.Z (DX)(AX*1), K7, Z0
-	VSUBPS    Z8, Z0, Z0
-	VMOVUPS.Z (SI)(AX*1), K7, Z1
-	VMULPS    Z0, Z1, Z0
-	VMOVUPS   Z0, K7, (DI)(AX*1)
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x00000010, CX
-	JG        tail
-
-done:
-	SFENCE
-	VZEROUPPER
-	RET
-
 // func subSubAVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·subSubAVX512(SB), NOSPLIT, $0-24
@@ -13351,6 +13290,67 @@ tail:
 	JG        tail
 
 done:
+	VZEROUPPER
+	RET
+
+// func softmaxGradPastAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·softmaxGradPastAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         16(AX), DX
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS (BX), Z8
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS  (DX)(AX*1), Z0
+	VMOVUPS  64(DX)(AX*1), Z2
+	VMOVUPS  128(DX)(AX*1), Z4
+	VMOVUPS  192(DX)(AX*1), Z6
+	VSUBPS   Z8, Z0, Z0
+	VSUBPS   Z8, Z2, Z2
+	VSUBPS   Z8, Z4, Z4
+	VSUBPS   Z8, Z6, Z6
+	VMOVUPS  (SI)(AX*1), Z1
+	VMOVUPS  64(SI)(AX*1), Z3
+	VMOVUPS  128(SI)(AX*1), Z5
+	VMOVUPS  192(SI)(AX*1), Z7
+	VMULPS   Z0, Z1, Z0
+	VMULPS   Z2, Z3, Z2
+	VMULPS   Z4, Z5, Z4
+	VMULPS   Z6, Z7, Z6
+	VMOVNTPS Z0, (DI)(AX*1)
+	VMOVNTPS Z2, 64(DI)(AX*1)
+	VMOVNTPS Z4, 128(DI)(AX*1)
+	VMOVNTPS Z6, 192(DI)(AX*1)
+	ADDQ     $0x00000100, AX
+	SUBQ     $0x00000040, CX
+	JGE      loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (DX)(AX*1), K7, Z0
+	VSUBPS    Z8, Z0, Z0
+	VMOVUPS.Z (SI)(AX*1), K7, Z1
+	VMULPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	SFENCE
 	VZEROUPPER
 	RET
 

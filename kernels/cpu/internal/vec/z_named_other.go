@@ -321,14 +321,6 @@ func SoftmaxGrad(dst, y, g []float32, dot float32) {
 	softmaxGradPortable(dst, y, g, dot)
 }
 
-// SoftmaxGradPast computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
-func SoftmaxGradPast(dst, y, g []float32, dot float32) {
-	if len(y) != len(dst) || len(g) != len(dst) {
-		sameLength("SoftmaxGradPast", len(dst), len(y), len(g))
-	}
-	softmaxGradPastPortable(dst, y, g, dot)
-}
-
 // SubSub computes dst = (x - m) - s.
 func SubSub(dst, x []float32, m, s float32) {
 	if len(x) != len(dst) {
@@ -479,7 +471,15 @@ func NormWeightGradAdd(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, 
 	normWeightGradAddPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
 }
 
-// NormWeightGradAddPast computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+// SoftmaxGradPast computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
+func SoftmaxGradPast(dst, y, g []float32, dot float32) {
+	if len(y) != len(dst) || len(g) != len(dst) {
+		sameLength("SoftmaxGradPast", len(dst), len(y), len(g))
+	}
+	softmaxGradPastPortable(dst, y, g, dot)
+}
+
+// NormWeightGradAddPast computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
 func NormWeightGradAddPast(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
 	if len(dst1) != len(dst0) || len(sum0) != len(dst0) || len(sum1) != len(dst0) || len(g0) != len(dst0) || len(x0) != len(dst0) || len(g1) != len(dst0) || len(x1) != len(dst0) || len(w) != len(dst0) {
 		sameLength("NormWeightGradAddPast", len(dst0), len(dst1), len(sum0), len(sum1), len(g0), len(x0), len(g1), len(x1), len(w))

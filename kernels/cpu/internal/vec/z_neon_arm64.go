@@ -259,11 +259,6 @@ func expSubSumNEON(p **float32, u *float32, n int) (sum0 float32)
 //go:noescape
 func softmaxGradNEON(p **float32, u *float32, n int)
 
-// softmaxGradPastNEON computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
-//
-//go:noescape
-func softmaxGradPastNEON(p **float32, u *float32, n int)
-
 // subSubNEON computes dst = (x - m) - s.
 //
 //go:noescape
@@ -334,7 +329,12 @@ func addNormProductsNEON(p **float32, u *float32, n int)
 //go:noescape
 func normWeightGradAddNEON(p **float32, u *float32, n int)
 
-// normWeightGradAddPastNEON computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+// softmaxGradPastNEON computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
+//
+//go:noescape
+func softmaxGradPastNEON(p **float32, u *float32, n int)
+
+// normWeightGradAddPastNEON computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
 //
 //go:noescape
 func normWeightGradAddPastNEON(p **float32, u *float32, n int)

@@ -17064,96 +17064,6 @@ singleEnd:
 done:
 	RET
 
-// func softmaxGradPastNEON(p **float32, u *float32, n int)
-TEXT ·softmaxGradPastNEON(SB), NOSPLIT, $24-24
-	MOVD p+0(FP), R13
-	MOVD 0(R13), R0
-	MOVD 8(R13), R1
-	MOVD 16(R13), R2
-	MOVD u+8(FP), R10
-	MOVD n+16(FP), R9
-	MOVD $local-16(SP), R12
-	MOVD $poolNEON<>(SB), R11
-	ADD $0, R10, R13
-	VLD1R (R13), [V0.S4]
-	FMOVQ F0, 0(R12)
-	FMOVQ 0(R12), F8
-	SUBS $16, R9
-	BLT loopEnd
-
-loop:
-	FMOVQ 0(R2), F0
-	FMOVQ 16(R2), F2
-	FMOVQ 32(R2), F4
-	FMOVQ 48(R2), F6
-	WORD $0x4ea8d400 // FSUB V0.4S, V0.4S, V8.4S
-	WORD $0x4ea8d442 // FSUB V2.4S, V2.4S, V8.4S
-	WORD $0x4ea8d484 // FSUB V4.4S, V4.4S, V8.4S
-	WORD $0x4ea8d4c6 // FSUB V6.4S, V6.4S, V8.4S
-	FMOVQ 0(R1), F1
-	FMOVQ 16(R1), F3
-	FMOVQ 32(R1), F5
-	FMOVQ 48(R1), F7
-	WORD $0x6e20dc20 // FMUL V0.4S, V1.4S, V0.4S
-	WORD $0x6e22dc62 // FMUL V2.4S, V3.4S, V2.4S
-	WORD $0x6e24dca4 // FMUL V4.4S, V5.4S, V4.4S
-	WORD $0x6e26dce6 // FMUL V6.4S, V7.4S, V6.4S
-	FMOVQ F0, 0(R0)
-	FMOVQ F2, 16(R0)
-	FMOVQ F4, 32(R0)
-	FMOVQ F6, 48(R0)
-	ADD $64, R0
-	ADD $64, R1
-	ADD $64, R2
-	SUBS $16, R9
-	BGE loop
-
-loopEnd:
-	ADDS $16, R9
-	SUBS $4, R9
-	BLT singleEnd
-
-single:
-	FMOVQ 0(R2), F0
-	WORD $0x4ea8d400 // FSUB V0.4S, V0.4S, V8.4S
-	FMOVQ 0(R1), F1
-	WORD $0x6e20dc20 // FMUL V0.4S, V1.4S, V0.4S
-	FMOVQ F0, 0(R0)
-	ADD $16, R0
-	ADD $16, R1
-	ADD $16, R2
-	SUBS $4, R9
-	BGE single
-
-singleEnd:
-	ADDS $4, R9
-	BEQ done
-	SUB $1, R9, R15
-	LSL $2, R15
-	MOVD $4, R14
-	CMP R14, R15
-	CSEL LT, R15, R14, R14
-	FMOVS (R2), F0
-	ADD R14, R2, R13
-	VLD1 (R13), V0.S[1]
-	ADD R15, R2, R13
-	VLD1 (R13), V0.S[2]
-	WORD $0x4ea8d400 // FSUB V0.4S, V0.4S, V8.4S
-	FMOVS (R1), F1
-	ADD R14, R1, R13
-	VLD1 (R13), V1.S[1]
-	ADD R15, R1, R13
-	VLD1 (R13), V1.S[2]
-	WORD $0x6e20dc20 // FMUL V0.4S, V1.4S, V0.4S
-	FMOVS F0, (R0)
-	ADD R14, R0, R13
-	VST1 V0.S[1], (R13)
-	ADD R15, R0, R13
-	VST1 V0.S[2], (R13)
-
-done:
-	RET
-
 // func subSubNEON(p **float32, u *float32, n int)
 TEXT ·subSubNEON(SB), NOSPLIT, $40-24
 	MOVD p+0(FP), R13
@@ -21045,6 +20955,96 @@ singleEnd:
 	ADD R14, R3, R13
 	VST1 V0.S[1], (R13)
 	ADD R15, R3, R13
+	VST1 V0.S[2], (R13)
+
+done:
+	RET
+
+// func softmaxGradPastNEON(p **float32, u *float32, n int)
+TEXT ·softmaxGradPastNEON(SB), NOSPLIT, $24-24
+	MOVD p+0(FP), R13
+	MOVD 0(R13), R0
+	MOVD 8(R13), R1
+	MOVD 16(R13), R2
+	MOVD u+8(FP), R10
+	MOVD n+16(FP), R9
+	MOVD $local-16(SP), R12
+	MOVD $poolNEON<>(SB), R11
+	ADD $0, R10, R13
+	VLD1R (R13), [V0.S4]
+	FMOVQ F0, 0(R12)
+	FMOVQ 0(R12), F8
+	SUBS $16, R9
+	BLT loopEnd
+
+loop:
+	FMOVQ 0(R2), F0
+	FMOVQ 16(R2), F2
+	FMOVQ 32(R2), F4
+	FMOVQ 48(R2), F6
+	WORD $0x4ea8d400 // FSUB V0.4S, V0.4S, V8.4S
+	WORD $0x4ea8d442 // FSUB V2.4S, V2.4S, V8.4S
+	WORD $0x4ea8d484 // FSUB V4.4S, V4.4S, V8.4S
+	WORD $0x4ea8d4c6 // FSUB V6.4S, V6.4S, V8.4S
+	FMOVQ 0(R1), F1
+	FMOVQ 16(R1), F3
+	FMOVQ 32(R1), F5
+	FMOVQ 48(R1), F7
+	WORD $0x6e20dc20 // FMUL V0.4S, V1.4S, V0.4S
+	WORD $0x6e22dc62 // FMUL V2.4S, V3.4S, V2.4S
+	WORD $0x6e24dca4 // FMUL V4.4S, V5.4S, V4.4S
+	WORD $0x6e26dce6 // FMUL V6.4S, V7.4S, V6.4S
+	FMOVQ F0, 0(R0)
+	FMOVQ F2, 16(R0)
+	FMOVQ F4, 32(R0)
+	FMOVQ F6, 48(R0)
+	ADD $64, R0
+	ADD $64, R1
+	ADD $64, R2
+	SUBS $16, R9
+	BGE loop
+
+loopEnd:
+	ADDS $16, R9
+	SUBS $4, R9
+	BLT singleEnd
+
+single:
+	FMOVQ 0(R2), F0
+	WORD $0x4ea8d400 // FSUB V0.4S, V0.4S, V8.4S
+	FMOVQ 0(R1), F1
+	WORD $0x6e20dc20 // FMUL V0.4S, V1.4S, V0.4S
+	FMOVQ F0, 0(R0)
+	ADD $16, R0
+	ADD $16, R1
+	ADD $16, R2
+	SUBS $4, R9
+	BGE single
+
+singleEnd:
+	ADDS $4, R9
+	BEQ done
+	SUB $1, R9, R15
+	LSL $2, R15
+	MOVD $4, R14
+	CMP R14, R15
+	CSEL LT, R15, R14, R14
+	FMOVS (R2), F0
+	ADD R14, R2, R13
+	VLD1 (R13), V0.S[1]
+	ADD R15, R2, R13
+	VLD1 (R13), V0.S[2]
+	WORD $0x4ea8d400 // FSUB V0.4S, V0.4S, V8.4S
+	FMOVS (R1), F1
+	ADD R14, R1, R13
+	VLD1 (R13), V1.S[1]
+	ADD R15, R1, R13
+	VLD1 (R13), V1.S[2]
+	WORD $0x6e20dc20 // FMUL V0.4S, V1.4S, V0.4S
+	FMOVS F0, (R0)
+	ADD R14, R0, R13
+	VST1 V0.S[1], (R13)
+	ADD R15, R0, R13
 	VST1 V0.S[2], (R13)
 
 done:

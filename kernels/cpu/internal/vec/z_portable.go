@@ -2206,19 +2206,6 @@ func softmaxGradPortable(dst, y, g []float32, dot float32) {
 	}
 }
 
-// softmaxGradPastPortable computes dst = y*(g - dot) and stores it, aligned to 64 bytes, past the caches.
-func softmaxGradPastPortable(dst, y, g []float32, dot float32) {
-	y = y[:len(dst)]
-	g = g[:len(dst)]
-	for i := range dst {
-		v0 := y[i]
-		v1 := g[i]
-		v3 := v1 - dot
-		v4 := float32(v0 * v3)
-		dst[i] = v4
-	}
-}
-
 // subSubPortable computes dst = (x - m) - s.
 func subSubPortable(dst, x []float32, m, s float32) {
 	x = x[:len(dst)]
@@ -2518,7 +2505,20 @@ func normWeightGradAddPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float
 	}
 }
 
-// normWeightGradAddPastPortable computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores both dst, aligned to 64 bytes, past the caches.
+// softmaxGradPastPortable computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
+func softmaxGradPastPortable(dst, y, g []float32, dot float32) {
+	y = y[:len(dst)]
+	g = g[:len(dst)]
+	for i := range dst {
+		v0 := y[i]
+		v1 := g[i]
+		v3 := v1 - dot
+		v4 := float32(v0 * v3)
+		dst[i] = v4
+	}
+}
+
+// normWeightGradAddPastPortable computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
 func normWeightGradAddPastPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
 	dst1 = dst1[:len(dst0)]
 	sum0 = sum0[:len(dst0)]
