@@ -14,16 +14,16 @@ import (
 // An execution is one run of a program. Executions are used again, so that an op call allocates nothing.
 type execution[T register] struct {
 	space
-	p         *program[T]
-	native    kernels.DType // the element type of registers
-	results   []result
-	params    []float64
-	uniforms  []T
-	random    kernels.Random
-	unchunked bool             // a kernel takes any piece at once
-	past      kernel[T]        // in place of the only instruction: stores past the caches
-	body      func(lo, hi int) // x.runBlocks, made once
-	rowBody   func(lo, hi int) // x.runRows, made once
+	p           *program[T]
+	native      kernels.DType // the element type of registers
+	results     []result
+	params      []float64
+	uniforms    []T
+	random      kernels.Random
+	unchunked   bool             // a kernel takes any piece at once
+	nonTemporal kernel[T]        // in place of the only instruction, with non-temporal stores
+	body        func(lo, hi int) // x.runBlocks, made once
+	rowBody     func(lo, hi int) // x.runRows, made once
 }
 
 // A result of an execution.
@@ -59,7 +59,7 @@ func run[T register](pool *sync.Pool, l *kernels.Launch) {
 			body, pieces, elements = x.body, x.blocks, x.high*x.wide
 		}
 		x.setResults(l)
-		x.setPast(l)
+		x.setNonTemporal(l)
 		x.setUniforms()
 		x.unchunked = x.isUnchunked()
 		grain := 100_000 / (1 + x.p.cost*costUnit[T]() + len(x.operands) + len(x.results))
@@ -402,8 +402,8 @@ func (x *execution[T]) runInstructions(f *workspace[T], at, n int) {
 			continue
 		}
 		run := s.run
-		if x.past != nil && onLine(dst) {
-			run = x.past
+		if x.nonTemporal != nil && onLine(dst) {
+			run = x.nonTemporal
 		}
 		run(dst, f.slots[s.operand[0]], f.slots[s.operand[1]], f.slots[s.operand[2]])
 	}

@@ -160,7 +160,7 @@ func normGradients(l *kernels.Launch, mean, rstd *reader, weight []float32) {
 func (n *normGradient) blocks(out, partials []float32, from, to int) {
 	rows := n.x.Results()
 	pairs := n.dx != nil && n.weight != nil && n.scale && n.bias && n.g.packed() && n.x.packed()
-	past := pairs && len(n.dx) >= pastCaches && n.size%cacheLine == 0 && onLine(n.dx)
+	nonTemporal := pairs && len(n.dx) >= nonTemporalFrom && n.size%cacheLine == 0 && onLine(n.dx)
 	par.For(columnPartials*(to-from), 1+rowGrain/(1+n.size*partialRows), func(lo, hi int) {
 		buf := borrow(n.g.gathered(n.size) + n.x.gathered(n.size))
 		defer giveBack(buf)
@@ -171,7 +171,7 @@ func (n *normGradient) blocks(out, partials []float32, from, to int) {
 			end := min(r+partialRows, rows)
 			if pairs {
 				for ; r+2 <= end; r += 2 {
-					n.pair(partial, r, past)
+					n.pair(partial, r, nonTemporal)
 				}
 			}
 			for ; r < end; r++ {
@@ -209,15 +209,15 @@ func (n *normGradient) row(partial, buf []float32, r int) {
 
 // pair computes rows r and r+1 of dx and adds to their partial sum, which is read and written once for both. It serves
 // where everything is wanted of a norm with weight and bias.
-func (n *normGradient) pair(partial []float32, r int, past bool) {
+func (n *normGradient) pair(partial []float32, r int, nonTemporal bool) {
 	g, x, dx := n.gs[r*n.size:(r+2)*n.size], n.xs[r*n.size:(r+2)*n.size], n.dx[r*n.size:(r+2)*n.size]
 	g0, x0, g1, x1 := g[:n.size], x[:n.size], g[n.size:], x[n.size:]
 	c0, rstd0, c1, rstd1 := n.center(r), n.rstd.at(r), n.center(r+1), n.rstd.at(r+1)
 	sum0, product0 := vec.NormWeightGradSums(g0, x0, n.weight, c0, rstd0)
 	sum1, product1 := vec.NormWeightGradSums(g1, x1, n.weight, c1, rstd1)
 	add, count := vec.NormWeightGradAdd, float32(n.size)
-	if past {
-		add = vec.NormWeightGradAddPast
+	if nonTemporal {
+		add = vec.NormWeightGradAddNonTemporal
 	}
 	add(dx[:n.size], dx[n.size:], partial[:n.size], partial[n.size:], g0, x0, g1, x1, n.weight,
 		c0, rstd0, sum0/count, product0/count, c1, rstd1, sum1/count, product1/count)

@@ -76,7 +76,7 @@ func TestNorms(t *testing.T) {
 	runJobs(t, jobs)
 }
 
-// Rows behind each other are taken in pairs, and results stored past the caches where they are large and aligned.
+// Rows behind each other are taken in pairs, and results have non-temporal stores where they are large and aligned.
 func TestNormPairs(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	var jobs []job
@@ -85,8 +85,8 @@ func TestNormPairs(t *testing.T) {
 		jobs = append(jobs, normJobs(r, i, 1, normal(r, x, false), normal(r, g, false))...)
 	}
 	runJobs(t, jobs)
-	defer func(n int) { pastCaches = n }(pastCaches)
-	pastCaches = 1
+	defer func(n int) { nonTemporalFrom = n }(nonTemporalFrom)
+	nonTemporalFrom = 1
 	runJobs(t, jobs)
 }
 

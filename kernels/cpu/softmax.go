@@ -44,8 +44,8 @@ func softmaxBundle(y []float32, in [][]float32, n int) {
 // SoftmaxGrad computes y * (g - sum(g*y)) along the axis l.Ints[0]. The operands are y and g.
 func SoftmaxGrad(l *kernels.Launch) {
 	row := softmaxGradRow
-	if l.Out[0].Len() >= pastCaches {
-		row = softmaxGradRowPast
+	if l.Out[0].Len() >= nonTemporalFrom {
+		row = softmaxGradRowNonTemporal
 	}
 	eachRow(l, row, softmaxGradBundle)
 }
@@ -55,14 +55,14 @@ func softmaxGradRow(dx []float32, in [][]float32) {
 	vec.SoftmaxGrad(dx, y, g, vec.Dot(g, y))
 }
 
-// softmaxGradRowPast is softmaxGradRow for a large result.
-func softmaxGradRowPast(dx []float32, in [][]float32) {
+// softmaxGradRowNonTemporal is softmaxGradRow for a large result.
+func softmaxGradRowNonTemporal(dx []float32, in [][]float32) {
 	if !onLine(dx) {
 		softmaxGradRow(dx, in)
 		return
 	}
 	y, g := in[0], in[1]
-	vec.SoftmaxGradPast(dx, y, g, vec.Dot(g, y))
+	vec.SoftmaxGradNonTemporal(dx, y, g, vec.Dot(g, y))
 }
 
 func softmaxGradBundle(dx []float32, in [][]float32, n int) {

@@ -143,7 +143,7 @@ type emitter struct {
 
 	inType, outType elem
 	interleaved     bool
-	past            int // first outputs that are stored past the caches
+	nonTemporal     int // first outputs that have non-temporal stores
 	unit            int // what an element adds to index
 
 	inputs   []reg.Register // input pointers
@@ -284,7 +284,7 @@ func (e *emitter) store(k, j int, from, spare place) {
 		e.call("VCVTPS2PH", operand.U8(0), r, m) // 0: ties to even
 	case e.outType == brain:
 		e.storeUpper(n, m)
-	case k < e.past && !e.masked:
+	case k < e.nonTemporal && !e.masked:
 		e.call("VMOVNTPS", r, m)
 	case !e.masked:
 		e.call("VMOVUPS", r, m)

@@ -15,17 +15,17 @@ import (
 // kernel is one generated loop: for every element the program reads the inputs and
 // writes the outputs, and accumulates into the 128 partial sums of its results.
 type kernel struct {
-	name     string // unexported Go name
-	instr    string // the instruction it is, if any
-	piece    *piece // what is different in a kernel that takes whole vectors only
-	past     int    // of its first outputs, which are aligned, whole vectors are stored past the caches
-	rows     bool   // it runs on many rows, each with its own scalars and results
-	doc      string // what it does, after its name
-	outs     []string
-	ins      []string
-	uniforms []string
-	results  []result
-	prog     *lane.Program // outputs first, then the new values of the accumulators
+	name        string // unexported Go name
+	instr       string // the instruction it is, if any
+	piece       *piece // what is different in a kernel that takes whole vectors only
+	nonTemporal int    // of its first outputs, which are aligned, whole vectors have non-temporal stores
+	rows        bool   // it runs on many rows, each with its own scalars and results
+	doc         string // what it does, after its name
+	outs        []string
+	ins         []string
+	uniforms    []string
+	results     []result
+	prog        *lane.Program // outputs first, then the new values of the accumulators
 }
 
 // piece describes a kernel that package vec calls with whole vectors only: a multiple of
@@ -267,7 +267,7 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 
 	e := &emitter{c: c, t: t, s: s, pool: pool, group: p.group, regs: p.alloc.regs, masks: p.alloc.kpeak,
 		spills: p.alloc.slots, uniforms: scalars, index: index, tail: masks, interleaved: k.interleaved(),
-		past: k.past}
+		nonTemporal: k.nonTemporal}
 	e.inType, e.outType = k.types()
 	e.unit = min(e.inType.size(), e.outType.size())
 	k.params(e)
@@ -365,7 +365,7 @@ func (k *kernel) finish(e *emitter) {
 		c.DECQ(rowsLeft)
 		c.JNZ(operand.LabelRef("row"))
 	}
-	if k.past > 0 {
+	if k.nonTemporal > 0 {
 		c.SFENCE()
 	}
 	c.VZEROUPPER()

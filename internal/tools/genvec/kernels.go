@@ -25,23 +25,23 @@ func instrKernels() []*kernel {
 	return ks
 }
 
-// storedPast are the kernels that memory limits on large arrays. They are made a second time, for results that begin
-// with a cache line, with stores past the caches.
-var storedPast = []string{"instrAdd", "instrSub", "instrMul", "instrDiv", "instrNeg", "instrAbs", "instrMin",
+// nonTemporal are the kernels that memory limits on large arrays. They are made a second time, with non-temporal
+// stores, for results that begin with a cache line.
+var nonTemporal = []string{"instrAdd", "instrSub", "instrMul", "instrDiv", "instrNeg", "instrAbs", "instrMin",
 	"instrMax", "instrExp", "instrSqrt", "instrWhere", "softmaxGrad", "normWeightGradAdd"}
 
-func pastKernels(all []*kernel) (ks []*kernel) {
+func nonTemporalKernels(all []*kernel) (ks []*kernel) {
 	for _, k := range all {
-		if !slices.Contains(storedPast, k.name) {
+		if !slices.Contains(nonTemporal, k.name) {
 			continue
 		}
 		p := *k
-		p.name += "Past"
-		for p.past < len(p.outs) && !slices.Contains(p.ins, p.outs[p.past]) { // others are in the caches
-			p.past++
+		p.name += "NonTemporal"
+		for p.nonTemporal < len(p.outs) && !slices.Contains(p.ins, p.outs[p.nonTemporal]) { // others are in the caches
+			p.nonTemporal++
 		}
 		if p.doc != "" {
-			p.doc = strings.TrimSuffix(p.doc, ".") + "; stores dst, aligned to 64 bytes, past the caches."
+			p.doc = strings.TrimSuffix(p.doc, ".") + "; dst begins with a cache line and has non-temporal stores."
 		}
 		ks = append(ks, &p)
 	}
@@ -143,7 +143,7 @@ func namedKernels() []*kernel {
 			"computes dst = acc + g*h with h = (x - c)*r, and sum = accsum + g."),
 		normWeightGradAdd(),
 	}
-	return append(all, pastKernels(all)...)
+	return append(all, nonTemporalKernels(all)...)
 }
 
 // normWeightGradAdd is normWeightGrad of two rows, with the sums of addNormProducts in place.

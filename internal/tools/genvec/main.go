@@ -32,9 +32,9 @@ func main() {
 	instrs, named := instrKernels(), namedKernels()
 	fused, made := fusions(named)
 	all, rows := slices.Concat(instrs, named, made), rowKernels(named)
-	everything, past := slices.Concat(all, rows, pieceKernels()), pastKernels(instrs)
+	everything, large := slices.Concat(all, rows, pieceKernels()), nonTemporalKernels(instrs)
 	for _, t := range []*target{avx2, avx512} {
-		assembly(t, slices.Concat(everything, past))
+		assembly(t, slices.Concat(everything, large))
 	}
 	assemblyNEON(everything)
 	write("z_portable.go", portableFile(all))
@@ -46,7 +46,7 @@ func main() {
 		{"arm64", "", []string{"NEON"}},
 		{"other", "//go:build !amd64 && !arm64\n\n", nil},
 	} {
-		write("z_instr_"+a.name+".go", instrFile(instrs, past, a.constraint, a.tiers))
+		write("z_instr_"+a.name+".go", instrFile(instrs, large, a.constraint, a.tiers))
 		write("z_named_"+a.name+".go", namedFile(slices.Concat(named, rows), a.constraint, a.tiers))
 		write("z_fused_"+a.name+".go", fusedFile(fused, a.constraint, a.tiers))
 	}
@@ -123,8 +123,8 @@ func portableFile(all []*kernel) string {
 	return b.String() + body.String()
 }
 
-// instrFile writes the tables that Instr and InstrPast read.
-func instrFile(instrs, past []*kernel, constraint string, tiers []string) string {
+// instrFile writes the tables that Instr and InstrNonTemporal read.
+func instrFile(instrs, large []*kernel, constraint string, tiers []string) string {
 	var b strings.Builder
 	header(&b, constraint)
 	b.WriteString("var instrs = map[string]*[numTiers]Kernel{\n")
@@ -135,8 +135,8 @@ func instrFile(instrs, past []*kernel, constraint string, tiers []string) string
 		}
 		b.WriteString("},\n")
 	}
-	b.WriteString("}\n\nvar instrsPast = map[string]*[numTiers]Kernel{\n")
-	for _, k := range past {
+	b.WriteString("}\n\nvar instrsNonTemporal = map[string]*[numTiers]Kernel{\n")
+	for _, k := range large {
 		if slices.Contains(tiers, avx2.name) {
 			fmt.Fprintf(&b, "%q: {", k.instr)
 			for _, t := range slices.Backward(tiers) {

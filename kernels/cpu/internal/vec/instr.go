@@ -20,11 +20,11 @@ func Instr(name string) Kernel {
 	return func(dst, a, b, c []float32) { tiers[current](dst, a, b, c) }
 }
 
-// InstrPast is Instr for a dst that begins with a cache line, overlaps no operand and is too large for the caches: it
-// is stored past them, by non-temporal stores, so that its lines are not read from memory first. It is nil where the
+// InstrNonTemporal is Instr for a dst that begins with a cache line, overlaps no operand and is too large for the
+// caches: non-temporal stores do not read its lines from memory first. It is nil where the
 // tier in use has no such kernel, or memory does not limit the instruction.
-func InstrPast(name string) Kernel {
-	if tiers := instrsPast[name]; tiers != nil {
+func InstrNonTemporal(name string) Kernel {
+	if tiers := instrsNonTemporal[name]; tiers != nil {
 		return tiers[current]
 	}
 	return nil

@@ -150,15 +150,15 @@ func equal(x, y []float32) bool {
 	return true
 }
 
-// Kernels that store past the caches give what the others do, and write nothing else.
-func TestInstrPast(t *testing.T) {
+// Kernels with non-temporal stores give what the others do, and write nothing else.
+func TestInstrNonTemporal(t *testing.T) {
 	tiers(t, func(t *testing.T) {
-		if current < AVX2 && InstrPast("add") != nil {
-			t.Error("a kernel that stores past the caches, where there is no such instruction")
+		if current < AVX2 && InstrNonTemporal("add") != nil {
+			t.Error("a kernel with non-temporal stores, where there is no such instruction")
 		}
 		r := rand.New(rand.NewPCG(3, 4))
-		for name := range instrsPast {
-			k := InstrPast(name)
+		for name := range instrsNonTemporal {
+			k := InstrNonTemporal(name)
 			if k == nil {
 				continue
 			}

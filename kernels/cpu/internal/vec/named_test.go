@@ -110,9 +110,9 @@ var namedKernels = []named{
 		func(s *scalar, x, u []float32) float32 { return s.do("exp", x[0]-u[0]) }),
 	mapped("SoftmaxGrad", 2, 1, func(d []float32, x [][]float32, u []float32) { SoftmaxGrad(d, x[0], x[1], u[0]) },
 		func(s *scalar, x, u []float32) float32 { return x[0] * (x[1] - u[0]) }),
-	mapped("SoftmaxGradPast", 2, 1, func(d []float32, x [][]float32, u []float32) {
+	mapped("SoftmaxGradNonTemporal", 2, 1, func(d []float32, x [][]float32, u []float32) {
 		out := aligned(d)
-		SoftmaxGradPast(out, x[0], x[1], u[0])
+		SoftmaxGradNonTemporal(out, x[0], x[1], u[0])
 		copy(d, out)
 	}, func(s *scalar, x, u []float32) float32 { return x[0] * (x[1] - u[0]) }),
 	mapped("SubSub", 1, 2, func(d []float32, x [][]float32, u []float32) { SubSub(d, x[0], u[0], u[1]) },
@@ -259,7 +259,7 @@ func TestNamed(t *testing.T) {
 func gradientsOfPairs() (all []named) {
 	for name, kernel := range map[string]func(d0, d1, s0, s1, g0, x0, g1, x1, w []float32,
 		c0, r0, p0, q0, c1, r1, p1, q1 float32){
-		"NormWeightGradAdd": NormWeightGradAdd, "NormWeightGradAddPast": NormWeightGradAddPast,
+		"NormWeightGradAdd": NormWeightGradAdd, "NormWeightGradAddNonTemporal": NormWeightGradAddNonTemporal,
 	} {
 		for k := range 4 {
 			all = append(all, mapped(name, 7, 8, func(d []float32, x [][]float32, u []float32) {

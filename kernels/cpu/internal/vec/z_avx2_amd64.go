@@ -329,15 +329,15 @@ func addNormProductsAVX2(p **float32, u *float32, n int)
 //go:noescape
 func normWeightGradAddAVX2(p **float32, u *float32, n int)
 
-// softmaxGradPastAVX2 computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
+// softmaxGradNonTemporalAVX2 computes dst = y*(g - dot); dst begins with a cache line and has non-temporal stores.
 //
 //go:noescape
-func softmaxGradPastAVX2(p **float32, u *float32, n int)
+func softmaxGradNonTemporalAVX2(p **float32, u *float32, n int)
 
-// normWeightGradAddPastAVX2 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
+// normWeightGradAddNonTemporalAVX2 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; dst begins with a cache line and has non-temporal stores.
 //
 //go:noescape
-func normWeightGradAddPastAVX2(p **float32, u *float32, n int)
+func normWeightGradAddNonTemporalAVX2(p **float32, u *float32, n int)
 
 // sigmoidGradXAVX2 computes grad * (out * (1 - out))
 //
@@ -548,34 +548,34 @@ func toBFloat16AVX2(dst *uint16, src *float32, n int)
 func fromUint8AVX2(dst *float32, src *uint8, n int)
 
 //go:noescape
-func instrAddPastAVX2(dst *float32, a *float32, b *float32, n int)
+func instrAddNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrSubPastAVX2(dst *float32, a *float32, b *float32, n int)
+func instrSubNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrMulPastAVX2(dst *float32, a *float32, b *float32, n int)
+func instrMulNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrDivPastAVX2(dst *float32, a *float32, b *float32, n int)
+func instrDivNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrNegPastAVX2(dst *float32, a *float32, n int)
+func instrNegNonTemporalAVX2(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrAbsPastAVX2(dst *float32, a *float32, n int)
+func instrAbsNonTemporalAVX2(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrMinPastAVX2(dst *float32, a *float32, b *float32, n int)
+func instrMinNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrMaxPastAVX2(dst *float32, a *float32, b *float32, n int)
+func instrMaxNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrExpPastAVX2(dst *float32, a *float32, n int)
+func instrExpNonTemporalAVX2(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrSqrtPastAVX2(dst *float32, a *float32, n int)
+func instrSqrtNonTemporalAVX2(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrWherePastAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
+func instrWhereNonTemporalAVX2(dst *float32, a *float32, b *float32, c *float32, n int)

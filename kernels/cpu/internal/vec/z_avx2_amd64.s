@@ -17870,9 +17870,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func softmaxGradPastAVX2(p **float32, u *float32, n int)
+// func softmaxGradNonTemporalAVX2(p **float32, u *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·softmaxGradPastAVX2(SB), NOSPLIT, $32-24
+TEXT ·softmaxGradNonTemporalAVX2(SB), NOSPLIT, $32-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -17948,9 +17948,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func normWeightGradAddPastAVX2(p **float32, u *float32, n int)
+// func normWeightGradAddNonTemporalAVX2(p **float32, u *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·normWeightGradAddPastAVX2(SB), NOSPLIT, $256-24
+TEXT ·normWeightGradAddNonTemporalAVX2(SB), NOSPLIT, $256-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -26605,9 +26605,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func instrAddPastAVX2(dst *float32, a *float32, b *float32, n int)
+// func instrAddNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrAddPastAVX2(SB), NOSPLIT, $0-32
+TEXT ·instrAddNonTemporalAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -26672,9 +26672,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrSubPastAVX2(dst *float32, a *float32, b *float32, n int)
+// func instrSubNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrSubPastAVX2(SB), NOSPLIT, $0-32
+TEXT ·instrSubNonTemporalAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -26739,9 +26739,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrMulPastAVX2(dst *float32, a *float32, b *float32, n int)
+// func instrMulNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrMulPastAVX2(SB), NOSPLIT, $0-32
+TEXT ·instrMulNonTemporalAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -26806,9 +26806,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrDivPastAVX2(dst *float32, a *float32, b *float32, n int)
+// func instrDivNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrDivPastAVX2(SB), NOSPLIT, $0-32
+TEXT ·instrDivNonTemporalAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -26873,9 +26873,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrNegPastAVX2(dst *float32, a *float32, n int)
+// func instrNegNonTemporalAVX2(dst *float32, a *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrNegPastAVX2(SB), NOSPLIT, $0-24
+TEXT ·instrNegNonTemporalAVX2(SB), NOSPLIT, $0-24
 	MOVQ    dst+0(FP), DI
 	MOVQ    a+8(FP), SI
 	MOVQ    n+16(FP), CX
@@ -26933,9 +26933,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrAbsPastAVX2(dst *float32, a *float32, n int)
+// func instrAbsNonTemporalAVX2(dst *float32, a *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrAbsPastAVX2(SB), NOSPLIT, $0-24
+TEXT ·instrAbsNonTemporalAVX2(SB), NOSPLIT, $0-24
 	MOVQ    dst+0(FP), DI
 	MOVQ    a+8(FP), SI
 	MOVQ    n+16(FP), CX
@@ -26993,9 +26993,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrMinPastAVX2(dst *float32, a *float32, b *float32, n int)
+// func instrMinNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrMinPastAVX2(SB), NOSPLIT, $0-32
+TEXT ·instrMinNonTemporalAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -27072,9 +27072,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrMaxPastAVX2(dst *float32, a *float32, b *float32, n int)
+// func instrMaxNonTemporalAVX2(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrMaxPastAVX2(SB), NOSPLIT, $0-32
+TEXT ·instrMaxNonTemporalAVX2(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -27163,9 +27163,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrExpPastAVX2(dst *float32, a *float32, n int)
+// func instrExpNonTemporalAVX2(dst *float32, a *float32, n int)
 // Requires: AVX, AVX2, FMA3, MMX+
-TEXT ·instrExpPastAVX2(SB), NOSPLIT, $0-24
+TEXT ·instrExpNonTemporalAVX2(SB), NOSPLIT, $0-24
 	MOVQ    dst+0(FP), DI
 	MOVQ    a+8(FP), SI
 	MOVQ    n+16(FP), CX
@@ -27364,9 +27364,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrSqrtPastAVX2(dst *float32, a *float32, n int)
+// func instrSqrtNonTemporalAVX2(dst *float32, a *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrSqrtPastAVX2(SB), NOSPLIT, $0-24
+TEXT ·instrSqrtNonTemporalAVX2(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -27423,9 +27423,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrWherePastAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
+// func instrWhereNonTemporalAVX2(dst *float32, a *float32, b *float32, c *float32, n int)
 // Requires: AVX, MMX+
-TEXT ·instrWherePastAVX2(SB), NOSPLIT, $0-40
+TEXT ·instrWhereNonTemporalAVX2(SB), NOSPLIT, $0-40
 	MOVQ   dst+0(FP), DI
 	MOVQ   a+8(FP), SI
 	MOVQ   b+16(FP), DX

@@ -329,15 +329,15 @@ func addNormProductsAVX512(p **float32, u *float32, n int)
 //go:noescape
 func normWeightGradAddAVX512(p **float32, u *float32, n int)
 
-// softmaxGradPastAVX512 computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
+// softmaxGradNonTemporalAVX512 computes dst = y*(g - dot); dst begins with a cache line and has non-temporal stores.
 //
 //go:noescape
-func softmaxGradPastAVX512(p **float32, u *float32, n int)
+func softmaxGradNonTemporalAVX512(p **float32, u *float32, n int)
 
-// normWeightGradAddPastAVX512 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
+// normWeightGradAddNonTemporalAVX512 computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; dst begins with a cache line and has non-temporal stores.
 //
 //go:noescape
-func normWeightGradAddPastAVX512(p **float32, u *float32, n int)
+func normWeightGradAddNonTemporalAVX512(p **float32, u *float32, n int)
 
 // sigmoidGradXAVX512 computes grad * (out * (1 - out))
 //
@@ -548,34 +548,34 @@ func toBFloat16AVX512(dst *uint16, src *float32, n int)
 func fromUint8AVX512(dst *float32, src *uint8, n int)
 
 //go:noescape
-func instrAddPastAVX512(dst *float32, a *float32, b *float32, n int)
+func instrAddNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrSubPastAVX512(dst *float32, a *float32, b *float32, n int)
+func instrSubNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrMulPastAVX512(dst *float32, a *float32, b *float32, n int)
+func instrMulNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrDivPastAVX512(dst *float32, a *float32, b *float32, n int)
+func instrDivNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrNegPastAVX512(dst *float32, a *float32, n int)
+func instrNegNonTemporalAVX512(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrAbsPastAVX512(dst *float32, a *float32, n int)
+func instrAbsNonTemporalAVX512(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrMinPastAVX512(dst *float32, a *float32, b *float32, n int)
+func instrMinNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrMaxPastAVX512(dst *float32, a *float32, b *float32, n int)
+func instrMaxNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 
 //go:noescape
-func instrExpPastAVX512(dst *float32, a *float32, n int)
+func instrExpNonTemporalAVX512(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrSqrtPastAVX512(dst *float32, a *float32, n int)
+func instrSqrtNonTemporalAVX512(dst *float32, a *float32, n int)
 
 //go:noescape
-func instrWherePastAVX512(dst *float32, a *float32, b *float32, c *float32, n int)
+func instrWhereNonTemporalAVX512(dst *float32, a *float32, b *float32, c *float32, n int)

@@ -13293,9 +13293,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func softmaxGradPastAVX512(p **float32, u *float32, n int)
+// func softmaxGradNonTemporalAVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·softmaxGradPastAVX512(SB), NOSPLIT, $0-24
+TEXT ·softmaxGradNonTemporalAVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -13354,9 +13354,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func normWeightGradAddPastAVX512(p **float32, u *float32, n int)
+// func normWeightGradAddNonTemporalAVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·normWeightGradAddPastAVX512(SB), NOSPLIT, $0-24
+TEXT ·normWeightGradAddNonTemporalAVX512(SB), NOSPLIT, $0-24
 	MOVQ         p+0(FP), AX
 	MOVQ         (AX), DI
 	MOVQ         8(AX), SI
@@ -20593,9 +20593,9 @@ loop:
 	VZEROUPPER
 	RET
 
-// func instrAddPastAVX512(dst *float32, a *float32, b *float32, n int)
+// func instrAddNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·instrAddPastAVX512(SB), NOSPLIT, $0-32
+TEXT ·instrAddNonTemporalAVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -20646,9 +20646,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrSubPastAVX512(dst *float32, a *float32, b *float32, n int)
+// func instrSubNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·instrSubPastAVX512(SB), NOSPLIT, $0-32
+TEXT ·instrSubNonTemporalAVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -20699,9 +20699,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrMulPastAVX512(dst *float32, a *float32, b *float32, n int)
+// func instrMulNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·instrMulPastAVX512(SB), NOSPLIT, $0-32
+TEXT ·instrMulNonTemporalAVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -20752,9 +20752,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrDivPastAVX512(dst *float32, a *float32, b *float32, n int)
+// func instrDivNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·instrDivPastAVX512(SB), NOSPLIT, $0-32
+TEXT ·instrDivNonTemporalAVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -20805,9 +20805,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrNegPastAVX512(dst *float32, a *float32, n int)
+// func instrNegNonTemporalAVX512(dst *float32, a *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·instrNegPastAVX512(SB), NOSPLIT, $0-24
+TEXT ·instrNegNonTemporalAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
 	MOVQ         n+16(FP), CX
@@ -20853,9 +20853,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrAbsPastAVX512(dst *float32, a *float32, n int)
+// func instrAbsNonTemporalAVX512(dst *float32, a *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·instrAbsPastAVX512(SB), NOSPLIT, $0-24
+TEXT ·instrAbsNonTemporalAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
 	MOVQ         n+16(FP), CX
@@ -20901,9 +20901,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrMinPastAVX512(dst *float32, a *float32, b *float32, n int)
+// func instrMinNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·instrMinPastAVX512(SB), NOSPLIT, $0-32
+TEXT ·instrMinNonTemporalAVX512(SB), NOSPLIT, $0-32
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ b+16(FP), DX
@@ -20964,9 +20964,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrMaxPastAVX512(dst *float32, a *float32, b *float32, n int)
+// func instrMaxNonTemporalAVX512(dst *float32, a *float32, b *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·instrMaxPastAVX512(SB), NOSPLIT, $0-32
+TEXT ·instrMaxNonTemporalAVX512(SB), NOSPLIT, $0-32
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
 	MOVQ         b+16(FP), DX
@@ -21038,9 +21038,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrExpPastAVX512(dst *float32, a *float32, n int)
+// func instrExpNonTemporalAVX512(dst *float32, a *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·instrExpPastAVX512(SB), NOSPLIT, $0-24
+TEXT ·instrExpNonTemporalAVX512(SB), NOSPLIT, $0-24
 	MOVQ         dst+0(FP), DI
 	MOVQ         a+8(FP), SI
 	MOVQ         n+16(FP), CX
@@ -21171,9 +21171,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrSqrtPastAVX512(dst *float32, a *float32, n int)
+// func instrSqrtNonTemporalAVX512(dst *float32, a *float32, n int)
 // Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·instrSqrtPastAVX512(SB), NOSPLIT, $0-24
+TEXT ·instrSqrtNonTemporalAVX512(SB), NOSPLIT, $0-24
 	MOVQ dst+0(FP), DI
 	MOVQ a+8(FP), SI
 	MOVQ n+16(FP), CX
@@ -21218,9 +21218,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func instrWherePastAVX512(dst *float32, a *float32, b *float32, c *float32, n int)
+// func instrWhereNonTemporalAVX512(dst *float32, a *float32, b *float32, c *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
-TEXT ·instrWherePastAVX512(SB), NOSPLIT, $0-40
+TEXT ·instrWhereNonTemporalAVX512(SB), NOSPLIT, $0-40
 	MOVQ   dst+0(FP), DI
 	MOVQ   a+8(FP), SI
 	MOVQ   b+16(FP), DX

@@ -54,16 +54,16 @@ var instrs = map[string]*[numTiers]Kernel{
 	"copy":       {Portable: portable1(instrCopyPortable), AVX2: vector1(instrCopyAVX2), AVX512: vector1(instrCopyAVX512)},
 }
 
-var instrsPast = map[string]*[numTiers]Kernel{
-	"add":   {AVX2: vector2(instrAddPastAVX2), AVX512: vector2(instrAddPastAVX512)},
-	"sub":   {AVX2: vector2(instrSubPastAVX2), AVX512: vector2(instrSubPastAVX512)},
-	"mul":   {AVX2: vector2(instrMulPastAVX2), AVX512: vector2(instrMulPastAVX512)},
-	"div":   {AVX2: vector2(instrDivPastAVX2), AVX512: vector2(instrDivPastAVX512)},
-	"neg":   {AVX2: vector1(instrNegPastAVX2), AVX512: vector1(instrNegPastAVX512)},
-	"abs":   {AVX2: vector1(instrAbsPastAVX2), AVX512: vector1(instrAbsPastAVX512)},
-	"min":   {AVX2: vector2(instrMinPastAVX2), AVX512: vector2(instrMinPastAVX512)},
-	"max":   {AVX2: vector2(instrMaxPastAVX2), AVX512: vector2(instrMaxPastAVX512)},
-	"exp":   {AVX2: vector1(instrExpPastAVX2), AVX512: vector1(instrExpPastAVX512)},
-	"sqrt":  {AVX2: vector1(instrSqrtPastAVX2), AVX512: vector1(instrSqrtPastAVX512)},
-	"where": {AVX2: vector3(instrWherePastAVX2), AVX512: vector3(instrWherePastAVX512)},
+var instrsNonTemporal = map[string]*[numTiers]Kernel{
+	"add":   {AVX2: vector2(instrAddNonTemporalAVX2), AVX512: vector2(instrAddNonTemporalAVX512)},
+	"sub":   {AVX2: vector2(instrSubNonTemporalAVX2), AVX512: vector2(instrSubNonTemporalAVX512)},
+	"mul":   {AVX2: vector2(instrMulNonTemporalAVX2), AVX512: vector2(instrMulNonTemporalAVX512)},
+	"div":   {AVX2: vector2(instrDivNonTemporalAVX2), AVX512: vector2(instrDivNonTemporalAVX512)},
+	"neg":   {AVX2: vector1(instrNegNonTemporalAVX2), AVX512: vector1(instrNegNonTemporalAVX512)},
+	"abs":   {AVX2: vector1(instrAbsNonTemporalAVX2), AVX512: vector1(instrAbsNonTemporalAVX512)},
+	"min":   {AVX2: vector2(instrMinNonTemporalAVX2), AVX512: vector2(instrMinNonTemporalAVX512)},
+	"max":   {AVX2: vector2(instrMaxNonTemporalAVX2), AVX512: vector2(instrMaxNonTemporalAVX512)},
+	"exp":   {AVX2: vector1(instrExpNonTemporalAVX2), AVX512: vector1(instrExpNonTemporalAVX512)},
+	"sqrt":  {AVX2: vector1(instrSqrtNonTemporalAVX2), AVX512: vector1(instrSqrtNonTemporalAVX512)},
+	"where": {AVX2: vector3(instrWhereNonTemporalAVX2), AVX512: vector3(instrWhereNonTemporalAVX512)},
 }

@@ -54,4 +54,4 @@ var instrs = map[string]*[numTiers]Kernel{
 	"copy":       {Portable: portable1(instrCopyPortable), NEON: vector1(instrCopyNEON)},
 }
 
-var instrsPast = map[string]*[numTiers]Kernel{}
+var instrsNonTemporal = map[string]*[numTiers]Kernel{}

@@ -56,4 +56,4 @@ var instrs = map[string]*[numTiers]Kernel{
 	"copy":       {Portable: portable1(instrCopyPortable)},
 }
 
-var instrsPast = map[string]*[numTiers]Kernel{}
+var instrsNonTemporal = map[string]*[numTiers]Kernel{}

@@ -666,32 +666,32 @@ func NormWeightGradAdd(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, 
 	normWeightGradAddNEON(&ptrs[0], &args[0], len(dst0))
 }
 
-// SoftmaxGradPast computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
-func SoftmaxGradPast(dst, y, g []float32, dot float32) {
+// SoftmaxGradNonTemporal computes dst = y*(g - dot); dst begins with a cache line and has non-temporal stores.
+func SoftmaxGradNonTemporal(dst, y, g []float32, dot float32) {
 	if len(y) != len(dst) || len(g) != len(dst) {
-		sameLength("SoftmaxGradPast", len(dst), len(y), len(g))
+		sameLength("SoftmaxGradNonTemporal", len(dst), len(y), len(g))
 	}
 	if current == Portable {
-		softmaxGradPastPortable(dst, y, g, dot)
+		softmaxGradNonTemporalPortable(dst, y, g, dot)
 		return
 	}
 	ptrs := [...]*float32{unsafe.SliceData(dst), unsafe.SliceData(y), unsafe.SliceData(g)}
 	args := [...]float32{dot}
-	softmaxGradPastNEON(&ptrs[0], &args[0], len(dst))
+	softmaxGradNonTemporalNEON(&ptrs[0], &args[0], len(dst))
 }
 
-// NormWeightGradAddPast computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
-func NormWeightGradAddPast(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
+// NormWeightGradAddNonTemporal computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; dst begins with a cache line and has non-temporal stores.
+func NormWeightGradAddNonTemporal(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
 	if len(dst1) != len(dst0) || len(sum0) != len(dst0) || len(sum1) != len(dst0) || len(g0) != len(dst0) || len(x0) != len(dst0) || len(g1) != len(dst0) || len(x1) != len(dst0) || len(w) != len(dst0) {
-		sameLength("NormWeightGradAddPast", len(dst0), len(dst1), len(sum0), len(sum1), len(g0), len(x0), len(g1), len(x1), len(w))
+		sameLength("NormWeightGradAddNonTemporal", len(dst0), len(dst1), len(sum0), len(sum1), len(g0), len(x0), len(g1), len(x1), len(w))
 	}
 	if current == Portable {
-		normWeightGradAddPastPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
+		normWeightGradAddNonTemporalPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
 		return
 	}
 	ptrs := [...]*float32{unsafe.SliceData(dst0), unsafe.SliceData(dst1), unsafe.SliceData(sum0), unsafe.SliceData(sum1), unsafe.SliceData(g0), unsafe.SliceData(x0), unsafe.SliceData(g1), unsafe.SliceData(x1), unsafe.SliceData(w)}
 	args := [...]float32{c0, r0, p0, q0, c1, r1, p1, q1}
-	normWeightGradAddPastNEON(&ptrs[0], &args[0], len(dst0))
+	normWeightGradAddNonTemporalNEON(&ptrs[0], &args[0], len(dst0))
 }
 
 // ScaleRows runs [Scale] on each row of n elements, row i with a[i].

@@ -471,20 +471,20 @@ func NormWeightGradAdd(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, 
 	normWeightGradAddPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
 }
 
-// SoftmaxGradPast computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
-func SoftmaxGradPast(dst, y, g []float32, dot float32) {
+// SoftmaxGradNonTemporal computes dst = y*(g - dot); dst begins with a cache line and has non-temporal stores.
+func SoftmaxGradNonTemporal(dst, y, g []float32, dot float32) {
 	if len(y) != len(dst) || len(g) != len(dst) {
-		sameLength("SoftmaxGradPast", len(dst), len(y), len(g))
+		sameLength("SoftmaxGradNonTemporal", len(dst), len(y), len(g))
 	}
-	softmaxGradPastPortable(dst, y, g, dot)
+	softmaxGradNonTemporalPortable(dst, y, g, dot)
 }
 
-// NormWeightGradAddPast computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
-func NormWeightGradAddPast(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
+// NormWeightGradAddNonTemporal computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; dst begins with a cache line and has non-temporal stores.
+func NormWeightGradAddNonTemporal(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
 	if len(dst1) != len(dst0) || len(sum0) != len(dst0) || len(sum1) != len(dst0) || len(g0) != len(dst0) || len(x0) != len(dst0) || len(g1) != len(dst0) || len(x1) != len(dst0) || len(w) != len(dst0) {
-		sameLength("NormWeightGradAddPast", len(dst0), len(dst1), len(sum0), len(sum1), len(g0), len(x0), len(g1), len(x1), len(w))
+		sameLength("NormWeightGradAddNonTemporal", len(dst0), len(dst1), len(sum0), len(sum1), len(g0), len(x0), len(g1), len(x1), len(w))
 	}
-	normWeightGradAddPastPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
+	normWeightGradAddNonTemporalPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w, c0, r0, p0, q0, c1, r1, p1, q1)
 }
 
 // ScaleRows runs [Scale] on each row of n elements, row i with a[i].

@@ -329,15 +329,15 @@ func addNormProductsNEON(p **float32, u *float32, n int)
 //go:noescape
 func normWeightGradAddNEON(p **float32, u *float32, n int)
 
-// softmaxGradPastNEON computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
+// softmaxGradNonTemporalNEON computes dst = y*(g - dot); dst begins with a cache line and has non-temporal stores.
 //
 //go:noescape
-func softmaxGradPastNEON(p **float32, u *float32, n int)
+func softmaxGradNonTemporalNEON(p **float32, u *float32, n int)
 
-// normWeightGradAddPastNEON computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
+// normWeightGradAddNonTemporalNEON computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; dst begins with a cache line and has non-temporal stores.
 //
 //go:noescape
-func normWeightGradAddPastNEON(p **float32, u *float32, n int)
+func normWeightGradAddNonTemporalNEON(p **float32, u *float32, n int)
 
 // sigmoidGradXNEON computes grad * (out * (1 - out))
 //

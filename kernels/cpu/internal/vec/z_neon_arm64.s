@@ -20960,8 +20960,8 @@ singleEnd:
 done:
 	RET
 
-// func softmaxGradPastNEON(p **float32, u *float32, n int)
-TEXT ·softmaxGradPastNEON(SB), NOSPLIT, $24-24
+// func softmaxGradNonTemporalNEON(p **float32, u *float32, n int)
+TEXT ·softmaxGradNonTemporalNEON(SB), NOSPLIT, $24-24
 	MOVD p+0(FP), R13
 	MOVD 0(R13), R0
 	MOVD 8(R13), R1
@@ -21050,8 +21050,8 @@ singleEnd:
 done:
 	RET
 
-// func normWeightGradAddPastNEON(p **float32, u *float32, n int)
-TEXT ·normWeightGradAddPastNEON(SB), NOSPLIT, $136-24
+// func normWeightGradAddNonTemporalNEON(p **float32, u *float32, n int)
+TEXT ·normWeightGradAddNonTemporalNEON(SB), NOSPLIT, $136-24
 	MOVD p+0(FP), R13
 	MOVD 0(R13), R0
 	MOVD 8(R13), R1

@@ -2505,8 +2505,8 @@ func normWeightGradAddPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float
 	}
 }
 
-// softmaxGradPastPortable computes dst = y*(g - dot); stores dst, aligned to 64 bytes, past the caches.
-func softmaxGradPastPortable(dst, y, g []float32, dot float32) {
+// softmaxGradNonTemporalPortable computes dst = y*(g - dot); dst begins with a cache line and has non-temporal stores.
+func softmaxGradNonTemporalPortable(dst, y, g []float32, dot float32) {
 	y = y[:len(dst)]
 	g = g[:len(dst)]
 	for i := range dst {
@@ -2518,8 +2518,8 @@ func softmaxGradPastPortable(dst, y, g []float32, dot float32) {
 	}
 }
 
-// normWeightGradAddPastPortable computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; stores dst, aligned to 64 bytes, past the caches.
-func normWeightGradAddPastPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
+// normWeightGradAddNonTemporalPortable computes dst = ((g*w - p) - h*q)*r of two rows, with h = (x - c)*r, and adds g*h to sum0, g to sum1; dst begins with a cache line and has non-temporal stores.
+func normWeightGradAddNonTemporalPortable(dst0, dst1, sum0, sum1, g0, x0, g1, x1, w []float32, c0, r0, p0, q0, c1, r1, p1, q1 float32) {
 	dst1 = dst1[:len(dst0)]
 	sum0 = sum0[:len(dst0)]
 	sum1 = sum1[:len(dst0)]

@@ -9,9 +9,9 @@ import (
 	"github.com/weft-ml/weft/kernels/expr"
 )
 
-// Results that are stored past the caches, where they begin with a cache line, have the bits of others: of operands in
-// any layouts, behind unaligned rows, in place.
-func TestPastCaches(t *testing.T) {
+// Results with non-temporal stores, where they begin with a cache line, have the bits of others: of operands in any
+// layouts, behind unaligned rows, in place.
+func TestNonTemporal(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	run := func(l *kernels.Launch) { mustRun(t, l) }
 	var jobs []job
@@ -50,8 +50,8 @@ func TestPastCaches(t *testing.T) {
 		add(SoftmaxGrad, &kernels.Launch{Ints: []int{1}, In: []kernels.Arg{y, g},
 			Out: []kernels.Arg{newTensor(kernels.Float32, shape...)}})
 	}
-	defer func(n int) { pastCaches = n }(pastCaches)
-	pastCaches = 1
+	defer func(n int) { nonTemporalFrom = n }(nonTemporalFrom)
+	nonTemporalFrom = 1
 	runJobs(t, jobs)
 
 	x, y := random(r, newTensor(kernels.Float32, 5000)), random(r, newTensor(kernels.Float32, 5000))
