@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -15,6 +16,15 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
+// attentionCase is one of TestAttention: float32 if no type is told, one head of one matrix if no other number is, and
+// operands in any layout. Row i sees the keys up to i+last.
+type attentionCase struct {
+	dtype                                kernels.DType
+	batch, heads, rows, keys, d, e, last int
+	operand                              func(r fuzz, d kernels.DType, shape ...int) value
+	change                               func(v, g value) // the values and the gradient of y
+}
+
 // TestAttention: values and gradients to the bit, around the groups of 32 rows, the tiles of 128 x 64 and the chunks of
 // 256 of the kernels, of operands in any layout, with more tiles than blocks.
 func TestAttention(t *testing.T) {
@@ -22,80 +32,104 @@ func TestAttention(t *testing.T) {
 	was := b.gpu.SMs
 	b.gpu.SMs = 2
 	t.Cleanup(func() { b.gpu.SMs = was })
-	r := newFuzz(16)
-	for i := range cases(32) {
-		dtype, causal := singleTypes[i%3], r.IntN(2)
-		batch, heads, rows, d, e := 1+r.IntN(2), 1+r.IntN(3), oneOf(r, 1, 32, 33, 1+r.IntN(100)),
-			oneOf(r, 1, 32, 33, 1+r.IntN(70)), oneOf(r, 1, 32, 1+r.IntN(70))
-		keys := rows + r.IntN(40)
-		switch {
-		case i == 7: // the last row of a chunk alone sees the first key of a group
-			dtype, batch, heads, rows, keys, d, e, causal = kernels.Float32, 1, 1, 257, 258, 3, 2, 1
-		case i == 23: // a group of whose last chunk the next groups see more
-			dtype, batch, heads, rows, keys, d, e, causal = kernels.Float32, 1, 1, 330, 330, 3, 2, 1
-		case i%16 == 15: // longer rows than a block of the canonical order, and than shared memory holds
-			batch, heads, rows, keys, d, e = 1, 1, 1+r.IntN(4), oneOf(r, 2049, 2500, 2900)+r.IntN(300), 2, 1
-		case i%8 == 7: // several chunks
-			batch, heads, rows, keys, d, e = 1, 1, 250+r.IntN(40), 290+r.IntN(300), 1+r.IntN(4), 1+r.IntN(4)
-		case i%8 == 3:
-			batch, heads, rows, keys, d, e = 1, 1, 32, 40, 257+r.IntN(40), 3
-		case causal == 0 && r.IntN(2) == 0:
-			keys = oneOf(r, 1, 32, 1+r.IntN(60))
-		}
-		if dtype.IsHalf() && flashHead(d) {
-			d++ // in other kernels: TestFlash
-		}
-		operand := r.moderate
-		if i%8 == 6 { // whole tiles and ragged ones, in units of 16 bytes
-			dtype, operand = kernels.Float32, r.contiguous
-			batch, heads, rows, d, e = 1, 1+r.IntN(2), oneOf(r, 128, 160, 253), oneOf(r, 16, 64, 36),
-				oneOf(r, 64, 128, 68)
-			keys = rows + oneOf(r, 0, 6, 128)
-		}
-		switch i {
-		case 2: // rows that are not aligned
-			dtype, operand = kernels.Float32, r.contiguous
-			batch, heads, rows, d, e, keys = 1, 1, 40, 65, 65, 41
-		case 14: // operands that are not aligned
-			operand = func(d kernels.DType, shape ...int) value {
-				v := r.contiguous(d, shape...)
-				v.data = append(make([]byte, d.Size()), v.data...)
-				v.Offset++
-				return v
-			}
-		}
-		visible := []int{-rows, keys - causal*rows}
-		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: visible, Floats: []float64{0.3, 0}}
-		in := []value{operand(dtype, batch, heads, rows, d), operand(dtype, batch, heads, keys, d),
-			operand(dtype, batch, heads, keys, e)}
-		number := func() value { return r.result(kernels.Float32, batch, heads, rows) }
-		y := r.result(dtype, batch, rows, heads, e)
-		sameAsWidened(t, b, l, in, []value{y, number(), number()})
-
-		most, norm := maxima(t, b, l, in, y, number(), number())
-		l.Op = hostOp("attention_grad", cpu.AttentionGrad)
-		g := operand(dtype, batch, heads, rows, e)
-		if i == 7 { // of a row in a chunk that the last key has no part of
-			g.set(g.Offset, math.NaN())
-		}
-		in = append(in, y, most, norm, g)
-		sameAsWidened(t, b, l, in,
-			[]value{r.result(dtype, batch, rows, heads, d), r.result(dtype, batch, keys, heads, d),
-				r.result(dtype, batch, keys, heads, e)})
-
-		l.Op, l.Ints = hostOp("attention_packed", cpu.AttentionPacked), append(visible, heads)
-		qkv, y := r.moderate(dtype, batch, rows, 3*heads*d), r.result(dtype, batch, rows, heads*d)
-		sameAsWidened(t, b, l, []value{qkv}, []value{y, number(), number()})
-		most, norm = maxima(t, b, l, []value{qkv}, y, number(), number())
-		unusual := value{dtype, slices.Clone(qkv.data), qkv.Layout} // scores of some rows are infinite or NaN
-		for range 3 {
-			unusual.set(r.IntN(len(qkv.data)/dtype.Size()), oneOf(r, math.Inf(1), math.Inf(-1), math.NaN()))
-		}
-		sameAsWidened(t, b, l, []value{unusual}, []value{y, number(), number()})
-		l.Op = hostOp("attention_packed_grad", cpu.AttentionPackedGrad)
-		in = []value{qkv, y, most, norm, r.moderate(dtype, batch, rows, heads*d)}
-		sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, rows, 3*heads*d)})
+	contiguous := fuzz.contiguous
+	shifted := func(r fuzz, d kernels.DType, shape ...int) value {
+		v := r.contiguous(d, shape...)
+		v.data = append(make([]byte, d.Size()), v.data...)
+		v.Offset++
+		return v
 	}
+	infinite := func(v, _ value) { v.set(len(v.data)/v.dtype.Size()-1, math.Inf(1)) }
+	for i, c := range []attentionCase{
+		// The last row of a chunk alone sees the first key of a group; g is NaN in a row of a chunk that the last key
+		// has no part of.
+		{rows: 257, keys: 258, d: 3, e: 2, last: 1, change: func(_, g value) { g.set(g.Offset, math.NaN()) }},
+		// A group of whose last chunk the next groups see more.
+		{rows: 330, keys: 330, d: 3, e: 2},
+		// Rows and operands that are not aligned.
+		{rows: 40, keys: 41, d: 65, e: 65, last: 1, operand: contiguous},
+		{heads: 2, rows: 160, keys: 166, d: 64, e: 64, last: 6, operand: shifted},
+		// Steps of 1 and of 6 keys, for the last row alone and for all; the last value is infinite.
+		{rows: 33, keys: 33, d: 16, e: 16},
+		{rows: 40, keys: 134, d: 16, e: 64, last: 134, operand: contiguous, change: infinite},
+		// Keys that no row sees, no keys, and heads of no elements.
+		{rows: 128, keys: 600, d: 64, e: 64, last: 10, operand: contiguous},
+		{rows: 40, keys: 0, d: 64, e: 64, operand: contiguous},
+		{rows: 140, keys: 140, d: 70, e: 0},
+		{rows: 140, keys: 140, d: 0, e: 70, operand: contiguous},
+	} {
+		c.test(t, b, newFuzz(uint64(100+i)))
+	}
+	r := newFuzz(16)
+	for i := range cases(28) {
+		c := attentionCase{dtype: singleTypes[i%3], batch: 1 + r.IntN(2), heads: 1 + r.IntN(3),
+			rows: oneOf(r, 1, 32, 33, 1+r.IntN(100)), d: oneOf(r, 1, 32, 33, 1+r.IntN(70)),
+			e: oneOf(r, 1, 32, 1+r.IntN(70))}
+		causal := r.IntN(2)
+		c.keys = c.rows + r.IntN(40)
+		switch {
+		case i%16 == 15: // longer rows than a block of the canonical order, and than shared memory holds
+			c = attentionCase{dtype: c.dtype, rows: 1 + r.IntN(4), keys: oneOf(r, 2049, 2500, 2900) + r.IntN(300), d: 2,
+				e: 1}
+		case i%8 == 7: // several chunks
+			c = attentionCase{dtype: c.dtype, rows: 250 + r.IntN(40), keys: 290 + r.IntN(300), d: 1 + r.IntN(4),
+				e: 1 + r.IntN(4)}
+		case i%8 == 3:
+			c = attentionCase{dtype: c.dtype, rows: 32, keys: 40, d: 257 + r.IntN(40), e: 3}
+		case i%8 == 6: // whole tiles and ragged ones, in units of 16 bytes
+			c = attentionCase{heads: 1 + r.IntN(2), rows: oneOf(r, 128, 160, 253), d: oneOf(r, 16, 64, 36),
+				e: oneOf(r, 64, 128, 68), operand: contiguous}
+			c.keys = c.rows + oneOf(r, 0, 6, 128)
+		case causal == 0 && r.IntN(2) == 0:
+			c.keys = oneOf(r, 1, 32, 1+r.IntN(60))
+		}
+		if c.dtype.IsHalf() && flashHead(c.d) {
+			c.d++ // in other kernels: TestFlash
+		}
+		c.last = c.keys - causal*c.rows
+		c.test(t, b, r)
+	}
+}
+
+func (c attentionCase) test(t *testing.T, b *Backend, r fuzz) {
+	t.Helper()
+	dtype, batch, heads := cmp.Or(c.dtype, kernels.Float32), cmp.Or(c.batch, 1), cmp.Or(c.heads, 1)
+	operand := fuzz.moderate
+	if c.operand != nil {
+		operand = c.operand
+	}
+	visible := []int{-c.rows, c.last}
+	l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: visible, Floats: []float64{0.3, 0}}
+	in := []value{operand(r, dtype, batch, heads, c.rows, c.d), operand(r, dtype, batch, heads, c.keys, c.d),
+		operand(r, dtype, batch, heads, c.keys, c.e)}
+	number := func() value { return r.result(kernels.Float32, batch, heads, c.rows) }
+	y, g := r.result(dtype, batch, c.rows, heads, c.e), operand(r, dtype, batch, heads, c.rows, c.e)
+	if c.change != nil {
+		c.change(in[2], g)
+	}
+	sameAsWidened(t, b, l, in, []value{y, number(), number()})
+
+	most, norm := maxima(t, b, l, in, y, number(), number())
+	l.Op = hostOp("attention_grad", cpu.AttentionGrad)
+	in = append(in, y, most, norm, g)
+	sameAsWidened(t, b, l, in,
+		[]value{r.result(dtype, batch, c.rows, heads, c.d), r.result(dtype, batch, c.keys, heads, c.d),
+			r.result(dtype, batch, c.keys, heads, c.e)})
+
+	l.Op, l.Ints = hostOp("attention_packed", cpu.AttentionPacked), append(visible, heads)
+	qkv, y := r.moderate(dtype, batch, c.rows, 3*heads*c.d), r.result(dtype, batch, c.rows, heads*c.d)
+	sameAsWidened(t, b, l, []value{qkv}, []value{y, number(), number()})
+	most, norm = maxima(t, b, l, []value{qkv}, y, number(), number())
+	unusual := value{dtype, slices.Clone(qkv.data), qkv.Layout} // scores of some rows are infinite or NaN
+	if n := len(qkv.data) / dtype.Size(); n > 0 {
+		for range 3 {
+			unusual.set(r.IntN(n), oneOf(r, math.Inf(1), math.Inf(-1), math.NaN()))
+		}
+	}
+	sameAsWidened(t, b, l, []value{unusual}, []value{y, number(), number()})
+	l.Op = hostOp("attention_packed_grad", cpu.AttentionPackedGrad)
+	in = []value{qkv, y, most, norm, r.moderate(dtype, batch, c.rows, heads*c.d)}
+	sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, c.rows, 3*heads*c.d)})
 }
 
 // maxima gives m and r the results of attention, for its gradient.
