@@ -186,11 +186,12 @@ func (c *ctx) view() {
 // overwrite puts the first result into the memory of an operand, if the operation allows that and nothing but the
 // running derivative needs the operand. An observer would look at it afterwards.
 func (s *Scope) overwrite(c *ctx) bool {
-	if c.Op.Overwrites == 0 || s.derived == nil || s.top.mode.observe != nil {
+	n := s.derived
+	if n == nil || s.top.mode.observe != nil {
 		return false
 	}
 	for i, x := range c.In {
-		if c.Op.Overwrites.in(i) && s.derived.handOver(c.Op.Name, x, c.Out[0]) {
+		if (x == n.spent || c.Op.Overwrites.in(i)) && n.handOver(c.Op.Name, x, c.Out[0]) {
 			return true
 		}
 	}

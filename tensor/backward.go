@@ -312,8 +312,9 @@ func (n *node) backward(g []*Tensor, last bool) []*Tensor {
 	defer n.scope.setDevice(n.scope.dev)
 	n.scope.setDevice(n.scope.deviceOf(n.Out))
 	defer func(outer *node) { n.scope.derived = outer }(n.scope.derived)
-	n.scope.derived, n.last = n, last
+	n.scope.derived, n.last, n.grads = n, last, g
 	grads := n.vjp(g)
+	n.grads, n.spent = nil, nil
 	if len(grads) != len(n.In) {
 		fail(ErrGrad, n.Op.Name, "the VJP gives %d gradients for %d operands", len(grads), len(n.In))
 	}

@@ -172,7 +172,7 @@ func (b *block) disown() (returns runtime.Cleanup) {
 	if b.shared {
 		return returns
 	}
-	b.shared = true
+	b.shared, b.closed = true, "" // the region of a gradient that a hook keeps has ended
 	b.takeOver()
 	p, mem := b.dev.shared.pool, b.mem
 	p.Keep(mem, caller.Site())

@@ -132,9 +132,9 @@ func TestCrossEntropyGradInPlace(t *testing.T) {
 					t.Errorf("%v, reduction %d, smoothing %v: the gradient is another one in the memory of the logits",
 						dt, r, smoothing)
 				}
-				if inPlace != own-1 {
+				if inPlace != own-2 { // that of the scaling takes the same memory
 					t.Errorf("%v, reduction %d, smoothing %v: backward takes %d blocks from the pool, "+
-						"%d with Retain, want one less", dt, r, smoothing, inPlace, own)
+						"%d with Retain, want two less", dt, r, smoothing, inPlace, own)
 				}
 			}
 		}
@@ -235,8 +235,8 @@ func TestCrossEntropyGradElsewhere(t *testing.T) {
 		if !slices.Equal(g[0], g[1]) {
 			t.Errorf("%s: the gradient is %v, want %v", name, g[1], g[0])
 		}
-		if blocks[0] != blocks[1] {
-			t.Errorf("%s: the step takes %d blocks from the pool, want %d", name, blocks[1], blocks[0])
+		if blocks[0]-1 != blocks[1] { // the pointwise operation before takes memory, the loss none
+			t.Errorf("%s: the step takes %d blocks from the pool, want one less than %d", name, blocks[1], blocks[0])
 		}
 	}
 	gradient("read by another operation, whose derivative comes later", func(s *tensor.Scope) *tensor.Tensor {

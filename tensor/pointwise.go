@@ -281,16 +281,21 @@ func (o *Op) saves(i int) (set saves) {
 
 func pointwiseVJP(c *ctx, g *Tensor) []*Tensor {
 	grads := make([]*Tensor, len(c.In))
-	for i, x := range c.In {
+	last := len(c.In) - 1
+	for last > 0 && (!c.In[last].needs || c.Op.pulls()[last].op == nil) {
+		last--
+	}
+	for i, x := range c.In[:last+1] {
 		if x.needs {
-			grads[i] = c.pull(i, g)
+			grads[i] = c.pull(i, g, i == last && !slices.Contains(grads, g))
 		}
 	}
 	return grads
 }
 
 // pull is the gradient of operand i of a pointwise operation, whose result has the gradient g; nil where there is none.
-func (c *ctx) pull(i int, g *Tensor) *Tensor {
+// Nobody reads g any more if it is spent.
+func (c *ctx) pull(i int, g *Tensor, spent bool) *Tensor {
 	p, x, n := c.Op.pulls()[i], c.In[i], len(c.In)
 	if p.op == nil {
 		return nil
@@ -308,6 +313,9 @@ func (c *ctx) pull(i int, g *Tensor) *Tensor {
 	}
 	if e := p.op.Expr.Roots[0]; e.Op == expr.Arg { // the gradient passes through
 		return in[e.K].SumTo(x.layout.Shape...)
+	}
+	if spent {
+		c.scope.derived.spent = g
 	}
 	d := c.derivative(p.op, in)
 	if !sameShape(d, c.Out[0]) { // no operand of the derivative had the full shape
@@ -330,7 +338,7 @@ func pullAll(op *Op, in []*Tensor, y, g *Tensor) []*Tensor {
 	c.Out = append(c.Out, y)
 	grads := make([]*Tensor, len(in))
 	for i := range in {
-		grads[i] = c.pull(i, g)
+		grads[i] = c.pull(i, g, false)
 	}
 	return grads
 }

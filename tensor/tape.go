@@ -32,7 +32,9 @@ type node struct {
 	saved    []*block
 	versions []savedVersion
 	consumed bool
-	last     bool // the backward pass under way is the last one through it
+	last     bool      // the backward pass under way is the last one through it
+	grads    []*Tensor // in flight, of its outputs, while its VJP runs
+	spent    *Tensor   // the one that the op call under way is the last to read
 
 	checkpoint *checkpoint // that it is in
 	asleep     bool        // it does not own what it saved: its checkpoint makes that
@@ -161,17 +163,23 @@ func (n *node) letGo() {
 }
 
 // handOver gives y, the result of op on x, the memory of x to write over, if nobody will read x again: n, whose last
-// backward pass this is, is its only owner. It returns false where that is not so, or y is of another type or size.
+// backward pass this is, saved x or has it as a gradient in flight, and there is no other owner. It returns false where
+// that is not so, or y is of another type or size.
 func (n *node) handOver(op string, x, y *Tensor) bool {
 	b := x.blk
-	i := slices.Index(n.saved, b)
-	if !n.last || i < 0 || b.shared || b.refs != 1 {
+	if !n.last || b.shared || b.grads || b.refs != 1 {
 		return false
 	}
 	if x.dtype != y.dtype || x.Len() != y.Len() || !x.layout.Contiguous() || b.mem.Size() != y.Len()*y.dtype.Size() {
 		return false
 	}
-	n.saved, n.consumed = slices.Delete(n.saved, i, i+1), true
+	if i := slices.Index(n.saved, b); i >= 0 {
+		n.saved, n.consumed = slices.Delete(n.saved, i, i+1), true
+	} else if i := slices.Index(n.grads, x); i >= 0 {
+		n.grads[i] = nil
+	} else {
+		return false
+	}
 	*y.blk = block{buf: b.buf, mem: b.mem, dev: b.dev, refs: 1, op: op}
 	b.mem, b.refs = nil, 0 // the op call still reads b.buf
 	return true
