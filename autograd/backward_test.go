@@ -2,10 +2,12 @@ package autograd_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -59,6 +61,123 @@ func TestBackwardAccumulates(t *testing.T) {
 		t.Error("gradient left after ClearGrads")
 	}
 }
+
+// Products write the first gradient of a weight where the step has its gradients. It has the bits of one that is copied
+// there, as those that an observer sees are.
+func TestGradientsWritten(t *testing.T) {
+	dev := open(t)
+	random := func(seed uint64, shape ...int) *tensor.Tensor { return tensor.Randn(tensor.Seed(seed), shape...) }
+	w, v := nn.ParameterOf("w", random(1, 8, 8)), nn.ParameterOf("v", random(2, 5, 8))
+	kernel := nn.ParameterOf("kernel", random(3, 4, 2, 3))
+	for _, c := range []struct {
+		name    string
+		written int // gradients
+		run     func(x *tensor.Tensor)
+	}{
+		{"two weights", 2, func(x *tensor.Tensor) { autograd.Backward(x.Linear(w, nil).Tanh().Linear(v, nil).Sum()) }},
+		{"a convolution", 1, func(x *tensor.Tensor) {
+			autograd.Backward(x.Reshape(3, 2, 8).Conv(kernel, nil, tensor.Window{}).Square().Sum())
+		}},
+		{"as many rows as features", 1, func(x *tensor.Tensor) {
+			autograd.Backward(x.Slice(0, 0, 2).Sum(0).Add(random(4, 8, 8)).Linear(w, nil).Square().Sum())
+		}},
+		{"an operand that is copied", 1, func(x *tensor.Tensor) {
+			autograd.Backward(x.Reshape(2, 3, 8).Transpose(0, 1).Linear(w, nil).Square().Sum())
+		}},
+		{"a weight used twice", 0, func(x *tensor.Tensor) {
+			autograd.Backward(x.Linear(w, nil).Tanh().Linear(w, nil).Square().Sum())
+		}},
+		{"and its transpose", 0, func(x *tensor.Tensor) {
+			autograd.Backward(x.Linear(w, nil).Tanh().Linear(x.Scope().In(w).T(), nil).Square().Sum())
+		}},
+		{"two passes", 1, func(x *tensor.Tensor) {
+			autograd.Backward(x.Linear(w, nil).Square().Sum())
+			autograd.Backward(x.Linear(w, nil).Exp().Sum())
+		}},
+		{"only the other one", 1, func(x *tensor.Tensor) {
+			autograd.Backward(x.Linear(w, nil).Tanh().Linear(v, nil).Sum(), autograd.Only(v))
+		}},
+		{"a hook that replaces it", 0, func(x *tensor.Tensor) {
+			w := x.Scope().In(w)
+			autograd.Hook(w, func(g *tensor.Tensor) *tensor.Tensor { return g.Scale(2) })
+			autograd.Backward(x.Linear(w, nil).Square().Sum())
+		}},
+		{"a pass that fails in between", 1, func(x *tensor.Tensor) {
+			x.Scope().In(v) // its node comes first, so that it gets its gradient last
+			y := x.Linear(w, nil)
+			autograd.Hook(y, func(*tensor.Tensor) *tensor.Tensor { panic(errStopped) })
+			func() {
+				defer func() {
+					if e := recover(); e != errStopped {
+						panic(e)
+					}
+				}()
+				autograd.Backward(y.Linear(v, nil).Sum())
+			}()
+			autograd.Backward(x.Slice(0, 0, 3).Linear(v, nil).Sum())
+		}},
+		{"a gradient of a gradient", 1, func(x *tensor.Tensor) {
+			g := autograd.Grad(x.Linear(w, nil).Tanh().Sum(), []*tensor.Tensor{w}, autograd.CreateGraph())[0]
+			autograd.Backward(g.Square().Sum())
+		}},
+		{"a gradient for the caller between passes", 2, func(x *tensor.Tensor) {
+			autograd.Backward(x.Linear(w, nil).Square().Sum())
+			g := autograd.Grad(x.Linear(v, nil).Square().Sum(), []*tensor.Tensor{v})[0]
+			autograd.Backward(x.Linear(v, nil).Exp().Sum())
+			autograd.Backward(x.Linear(w, nil).Mul(g.Sum()).Sum())
+		}},
+	} {
+		observed := engine.Observe(func(string, seam.Applied[*tensor.Op, *tensor.Tensor]) {})
+		params := []*tensor.Tensor{w, v, kernel}
+		var grads [2][][]float32
+		var calls [2]uint64
+		for i, opts := range [][]tensor.Option{{observed}, nil} {
+			for range 2 { // the second step adds to what the first has committed
+				before := dev.Stats().Launches
+				err := dev.Step(func(s *tensor.Scope) error { c.run(s.In(random(5, 6, 8))); return nil }, opts...)
+				if err != nil {
+					t.Fatalf("%s: %v", c.name, err)
+				}
+				if calls[i] == 0 {
+					calls[i] = dev.Stats().Launches - before
+				}
+			}
+			for _, p := range params {
+				var g []float32
+				if p.Grad() != nil {
+					g = tensor.ToSlice[float32](p.Grad())
+				}
+				grads[i] = append(grads[i], g)
+				p.ClearGrads()
+			}
+		}
+		if !slices.EqualFunc(grads[0], grads[1], slices.Equal[[]float32]) {
+			t.Errorf("%s: the gradients are %v, want %v", c.name, grads[1], grads[0])
+		}
+		if calls[1] != calls[0]-uint64(c.written) {
+			t.Errorf("%s: %d op calls, %d where all gradients are copied, want %d less",
+				c.name, calls[1], calls[0], c.written)
+		}
+	}
+}
+
+// What a hook has replaced is no gradient of the step: it ends with its region, as other gradients in flight do.
+func TestReplacedGradient(t *testing.T) {
+	dev := open(t)
+	w := nn.ParameterOf("w", tensor.Ones(tensor.Float32, 8, 8))
+	wantError(t, dev.Step(func(s *tensor.Scope) error {
+		x := s.In(tensor.Ones(tensor.Float32, 6, 8))
+		y := x.Linear(w, nil)
+		v := s.In(nn.ParameterOf("v", tensor.Ones(tensor.Float32, 8, 8))) // gets its gradient before y
+		var seen *tensor.Tensor
+		autograd.Hook(v, func(g *tensor.Tensor) *tensor.Tensor { seen = g; return g.Scale(2) })
+		autograd.Hook(y, func(g *tensor.Tensor) *tensor.Tensor { return g.Add(seen.Sum()) })
+		autograd.Backward(x.Linear(v, nil).Square().Sum().Add(y.Sum()))
+		return nil
+	}), tensor.ErrStep, "sum")
+}
+
+var errStopped = errors.New("stopped")
 
 func TestFailedStepCommitsNothing(t *testing.T) {
 	dev := open(t)

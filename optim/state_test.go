@@ -237,3 +237,39 @@ func TestSetGrad(t *testing.T) {
 		t.Error("the gradient was not dropped")
 	}
 }
+
+// A gradient may come from that of another parameter. One that comes too late changes no update that waits.
+func TestGradientsOfAStep(t *testing.T) {
+	dev := open(t)
+	l := nn.NewLinear(2, 2)
+	must(t, nn.Init(dev, l))
+	must(t, dev.Step(func(s *tensor.Scope) error {
+		l.Weight.Assign(s.In(tensor.Of(1.0)))
+		l.Bias.Assign(s.In(tensor.Of(1.0)))
+		return nil
+	}))
+	x := tensor.FromSlice([]float32{3, 5}, 1, 2)
+	must(t, dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(s.In(x).Linear(l.Weight, nil).Sum())
+		values, lo, _ := engine.Arena(l.Weight)
+		flat, _ := engine.Grads(s, values)
+		engine.SetGrad(s, l.Bias, flat.Slice(0, lo, lo+2))
+		return nil
+	}))
+	wantValues(t, "bias", l.Bias.Grad(), 3, 5)
+	opt := optim.New(optim.SGD(1), l)
+	var late any
+	must(t, dev.Step(func(s *tensor.Scope) error {
+		y := s.In(x).Linear(l.Weight, nil).Scale(100).Sum()
+		must(t, opt.Step(s))
+		engine.SetGrad(s, l.Weight, nil)
+		func() {
+			defer func() { late = recover() }()
+			autograd.Backward(y)
+		}()
+		return nil
+	}))
+	err, _ := late.(error)
+	wantError(t, err, tensor.ErrVersion, "after the step has updated")
+	wantValues(t, "weight", l.Weight.Reshape(4), -2, -4, -2, -4)
+}

@@ -139,6 +139,9 @@ func (s *Scope) record(op *Op, in []*Tensor, ints []int, floats []float64, all *
 		c.view()
 	} else {
 		for i, y := range c.Out {
+			if s.aimed(y) {
+				continue
+			}
 			if i > 0 || n != nil || !s.overwrite(c) {
 				s.give(op.Name, y, s.makes)
 			}

@@ -29,12 +29,39 @@ func (o pass) backward(y *Tensor) {
 		fail(ErrGrad, "backward", "%v depends on no parameter that is to get a gradient; autograd.Grad gives those of "+
 			"tensors that were watched", y)
 	}
+	defer func(outer *backward) { p.scope.adds = outer }(p.scope.adds)
+	p.scope.adds = p
 	p.run(y, func(x, g *Tensor) {
 		if w := x.node.param; w != nil {
 			p.scope.addGrad(w, g)
 		}
 	})
 	p.scope.runWaiting()
+}
+
+// gradOf is f(), the gradient of operand i. If that is a whole parameter, and it is its first gradient of the step, an
+// op call of f that gives so many elements writes them to the step's gradients.
+func (c *ctx) gradOf(i int, f func() *Tensor) *Tensor {
+	s, n := c.scope, c.In[i].node
+	if p := s.adds; p != nil && n != nil && n.param != nil && n.hooks == nil && p.grads[n.grad] == nil {
+		a, lo, hi := n.param.arena()
+		if g := s.stepGrads(a, true); !g.present[n.param.root.index] {
+			s.unappliedGrads("backward", g.flat, lo, hi)
+			s.target = span(g.flat, lo, hi)
+			defer func() { s.target = nil }()
+		}
+	}
+	return f()
+}
+
+// aimed puts y, the result of an op call, where gradOf wants it, and tells whether it did.
+func (s *Scope) aimed(y *Tensor) bool {
+	t := s.target
+	if t == nil || t.Len() != y.Len() || s.top.mode.observe != nil {
+		return false
+	}
+	y.blk, y.layout.Offset, s.target = t.blk, t.layout.Offset, nil
+	return true
 }
 
 // of is the gradient of y with respect to each of xs, nil where there is none and o.Unused permits that.

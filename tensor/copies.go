@@ -85,11 +85,14 @@ const batchBytes = 8 << 20
 // 0. Where each launch takes time, it waits for others.
 func (s *Scope) copyGrad(flat, g *Tensor, lo, hi, end int) {
 	to := span(flat, lo, end)
-	if !g.IsContiguous() {
-		dst := span(flat, lo, hi)
-		dst.setShape(g.layout.Shape)
-		kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
-		s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil, nil)
+	there := g.blk == flat.blk && g.layout.Offset == to.layout.Offset // see gradOf
+	if there || !g.IsContiguous() {
+		if !there {
+			dst := span(flat, lo, hi)
+			dst.setShape(g.layout.Shape)
+			kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
+			s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil, nil)
+		}
 		if hi == end {
 			return
 		}

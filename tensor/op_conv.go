@@ -239,7 +239,7 @@ func (c *ctx) convGrads(g *Tensor, x, weight func() *Tensor) []*Tensor {
 		grads[0] = x()
 	}
 	if c.needs(1) {
-		grads[1] = weight()
+		grads[1] = c.gradOf(1, weight)
 	}
 	if len(c.In) > 2 && c.needs(2) {
 		axes := []int{0}

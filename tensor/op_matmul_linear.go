@@ -91,7 +91,7 @@ func linearVJP(c *ctx, g *Tensor) []*Tensor {
 		grads[0] = g.MatMul(c.In[1])
 	}
 	if c.needs(1) {
-		grads[1] = g.asMatrix().T().MatMul(c.In[0].asMatrix())
+		grads[1] = c.gradOf(1, func() *Tensor { return g.asMatrix().T().MatMul(c.In[0].asMatrix()) })
 	}
 	if len(c.In) > 2 && c.needs(2) {
 		grads[2] = c.sumLater(2, g)

@@ -73,6 +73,8 @@ type Scope struct {
 	backward  int                    // depth of running backward passes
 	makes     kernels.MemoryCategory // what memory of results is for
 	derived   *node                  // whose derivative is computed, innermost
+	adds      *backward              // to gradients of parameters, innermost
+	target    *Tensor                // see gradOf
 	failed    bool                   // with an error
 	took      bool                   // an optimizer took gradients
 	leaves    map[*param]*node
