@@ -17,12 +17,12 @@ import (
 )
 
 // attentionCase is one of TestAttention: float32 if no type is told, one head of one matrix if no other number is, and
-// operands in any layout. Row i sees the keys up to i+last.
+// operands in any layout. Row i sees the keys up to i+last, so many if `sees` tells.
 type attentionCase struct {
-	dtype                                kernels.DType
-	batch, heads, rows, keys, d, e, last int
-	operand                              func(r fuzz, d kernels.DType, shape ...int) value
-	change                               func(v, g value) // the values and the gradient of y
+	dtype                                      kernels.DType
+	batch, heads, rows, keys, d, e, last, sees int
+	operand                                    func(r fuzz, d kernels.DType, shape ...int) value
+	change                                     func(v, g value) // the values and the gradient of y
 }
 
 // TestAttention: values and gradients to the bit, around the groups of 32 rows, the tiles of 128 x 64 and the chunks of
@@ -39,11 +39,20 @@ func TestAttention(t *testing.T) {
 		v.Offset++
 		return v
 	}
-	infinite := func(v, _ value) { v.set(len(v.data)/v.dtype.Size()-1, math.Inf(1)) }
+	infinite := func(at int) func(v, g value) { return func(v, _ value) { v.set(at, math.Inf(1)) } }
+	unusual := func(_, g value) { g.set(g.Offset, math.NaN()) }
+	negative := func(v, g value) { // the first of two values of each key, and the gradients of a row, are -0
+		for i := 0; i < len(v.data)/4; i += 2 {
+			v.set(i, math.Copysign(0, -1))
+		}
+		g.set(0, math.Copysign(0, -1))
+		g.set(1, math.Copysign(0, -1))
+	}
 	for i, c := range []attentionCase{
-		// The last row of a chunk alone sees the first key of a group; g is NaN in a row of a chunk that the last key
-		// has no part of.
-		{rows: 257, keys: 258, d: 3, e: 2, last: 1, change: func(_, g value) { g.set(g.Offset, math.NaN()) }},
+		// The last row of a chunk alone sees the first key of a group, and keys from one of the second group on have
+		// no part of the first chunk of rows; g is NaN in a row of it.
+		{rows: 257, keys: 258, d: 3, e: 2, last: 1, change: unusual},
+		{rows: 300, keys: 344, d: 3, e: 2, last: 44, change: unusual},
 		// A group of whose last chunk the next groups see more.
 		{rows: 330, keys: 330, d: 3, e: 2},
 		// Rows and operands that are not aligned.
@@ -51,7 +60,15 @@ func TestAttention(t *testing.T) {
 		{heads: 2, rows: 160, keys: 166, d: 64, e: 64, last: 6, operand: shifted},
 		// Steps of 1 and of 6 keys, for the last row alone and for all; the last value is infinite.
 		{rows: 33, keys: 33, d: 16, e: 16},
-		{rows: 40, keys: 134, d: 16, e: 64, last: 134, operand: contiguous, change: infinite},
+		{rows: 40, keys: 134, d: 16, e: 64, last: 134, operand: contiguous, change: infinite(134*64 - 1)},
+		// The first row of a group alone sees the last key of a tile.
+		{rows: 128, keys: 128, d: 16, e: 16, sees: 2},
+		// Infinite values of a key that is later, and of a chunk that is earlier, than a group of rows sees.
+		{rows: 64, keys: 64, d: 16, e: 16, operand: contiguous, change: infinite(32 * 16)},
+		{rows: 300, keys: 300, d: 3, e: 2, sees: 21, operand: contiguous, change: infinite(0)},
+		{rows: 40, keys: 40, d: 16, e: 2, operand: contiguous, change: negative},
+		// All but one of the last rows and columns of a thread.
+		{batch: 2, heads: 2, rows: 95, keys: 95, d: 63, e: 63},
 		// Keys that no row sees, no keys, and heads of no elements.
 		{rows: 128, keys: 600, d: 64, e: 64, last: 10, operand: contiguous},
 		{rows: 40, keys: 0, d: 64, e: 64, operand: contiguous},
@@ -99,6 +116,9 @@ func (c attentionCase) test(t *testing.T, b *Backend, r fuzz) {
 		operand = c.operand
 	}
 	visible := []int{-c.rows, c.last}
+	if c.sees > 0 {
+		visible[0] = c.last - c.sees + 1
+	}
 	l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: visible, Floats: []float64{0.3, 0}}
 	in := []value{operand(r, dtype, batch, heads, c.rows, c.d), operand(r, dtype, batch, heads, c.keys, c.d),
 		operand(r, dtype, batch, heads, c.keys, c.e)}
@@ -120,13 +140,13 @@ func (c attentionCase) test(t *testing.T, b *Backend, r fuzz) {
 	qkv, y := r.moderate(dtype, batch, c.rows, 3*heads*c.d), r.result(dtype, batch, c.rows, heads*c.d)
 	sameAsWidened(t, b, l, []value{qkv}, []value{y, number(), number()})
 	most, norm = maxima(t, b, l, []value{qkv}, y, number(), number())
-	unusual := value{dtype, slices.Clone(qkv.data), qkv.Layout} // scores of some rows are infinite or NaN
+	infinite := value{dtype, slices.Clone(qkv.data), qkv.Layout} // scores of some rows are infinite or NaN
 	if n := len(qkv.data) / dtype.Size(); n > 0 {
 		for range 3 {
-			unusual.set(r.IntN(n), oneOf(r, math.Inf(1), math.Inf(-1), math.NaN()))
+			infinite.set(r.IntN(n), oneOf(r, math.Inf(1), math.Inf(-1), math.NaN()))
 		}
 	}
-	sameAsWidened(t, b, l, []value{unusual}, []value{y, number(), number()})
+	sameAsWidened(t, b, l, []value{infinite}, []value{y, number(), number()})
 	l.Op = hostOp("attention_packed_grad", cpu.AttentionPackedGrad)
 	in = []value{qkv, y, most, norm, r.moderate(dtype, batch, c.rows, heads*c.d)}
 	sameAsWidened(t, b, l, in, []value{r.result(dtype, batch, c.rows, 3*heads*c.d)})
