@@ -42,7 +42,8 @@ type family struct {
 const raw, launches, operations = "internal/testing/emu", "kernels/cuda", "internal/testing/emu/ops"
 
 var families = []family{
-	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention|AttentionOverflow|MaskedAttention"}}},
+	{"attention.cu", "attention.cu", true, [][2]string{{launches, "Attention|AttentionOverflow|MaskedAttention"},
+		{operations, "AttentionFloat64"}}},
 	{"attention.cuh", "attention.cu", true, [][2]string{{launches, "Attention|AttentionOverflow|MaskedAttention"}}},
 	{"attention_flash.cu", "attention_flash.cu", false, [][2]string{{launches, "Flash"}}},
 	{"attention_flash.cuh", "attention_flash.cu attention_flash_hopper.cu", false, [][2]string{{launches, "Flash"}}},
