@@ -49,7 +49,7 @@ func (engine) Bytes(t *Tensor) []byte { return t.hostBytes() }
 func (engine) Raw(t *Tensor) raw { return t.raw() }
 
 // Shares tells whether x and y are in the same memory.
-func (engine) Shares(x, y *Tensor) bool { return x.blk == y.blk }
+func (engine) Shares(x, y *Tensor) bool { return x != nil && y != nil && x.blk == y.blk }
 
 // Snapshot copies the elements of parameters, states and host data, as they are now, for writing them while steps go
 // on: each on its own device if that has room, else to the memory of the host, for which it waits. The error is of kind
