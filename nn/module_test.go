@@ -29,6 +29,14 @@ func (w *witness) Forward(x *tensor.Tensor) *tensor.Tensor {
 	return x.Neg()
 }
 
+// runIn is the method of dev that runs a step, or an evaluation.
+func runIn(dev *tensor.Device, record bool) func(f func(*tensor.Scope) error, opts ...tensor.Option) error {
+	if record {
+		return dev.Step
+	}
+	return dev.Eval
+}
+
 // What a function or a module of the caller has seen, and what the caller gave, lives on behind a chain.
 func TestSequentialKeeps(t *testing.T) {
 	dev := open(t)
@@ -60,10 +68,7 @@ func TestSequentialKeeps(t *testing.T) {
 				}
 				return nil
 			}
-			if record {
-				return dev.Step(f)
-			}
-			return dev.Eval(f)
+			return runIn(dev, record)(f)
 		}
 		for _, record := range []bool{false, true} {
 			if err := run(record); err != nil {
@@ -97,14 +102,11 @@ func TestSequentialMemory(t *testing.T) {
 			elements = tensor.ToSlice[float32](y)
 			return nil
 		}
-		if !record {
-			if err := dev.Eval(f); err != nil {
-				t.Fatal(err)
-			}
-			return elements, peak
-		}
-		if err := dev.Step(f); err != nil {
+		if err := runIn(dev, record)(f); err != nil {
 			t.Fatal(err)
+		}
+		if !record {
+			return elements, peak
 		}
 		for _, p := range nn.Parameters(chain) {
 			elements = append(elements, tensor.ToSlice[float32](p.Grad())...)

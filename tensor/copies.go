@@ -85,14 +85,14 @@ const batchBytes = 8 << 20
 // 0. Where each launch takes time, it waits for others.
 func (s *Scope) copyGrad(flat, g *Tensor, lo, hi, end int) {
 	to := span(flat, lo, end)
-	there := g.blk == flat.blk && g.layout.Offset == to.layout.Offset // see gradOf
-	if there || !g.IsContiguous() {
-		if !there {
-			dst := span(flat, lo, hi)
-			dst.setShape(g.layout.Shape)
-			kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
-			s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil, nil)
-		}
+	if !g.IsContiguous() {
+		dst := span(flat, lo, hi)
+		dst.setShape(g.layout.Shape)
+		kernels.RowMajor(dst.layout.Strides, dst.layout.Shape)
+		s.into(copyOp, []*Tensor{dst}, []*Tensor{g}, nil, nil)
+		g = dst
+	}
+	if g.blk == flat.blk && g.layout.Offset == to.layout.Offset { // as where gradOf has it written
 		if hi == end {
 			return
 		}

@@ -21,8 +21,8 @@ func Instr(name string) Kernel {
 }
 
 // InstrNonTemporal is Instr for a dst that begins with a cache line, overlaps no operand and is too large for the
-// caches: non-temporal stores do not read its lines from memory first. It is nil where the
-// tier in use has no such kernel, or memory does not limit the instruction.
+// caches: non-temporal stores do not read its lines from memory first. It is nil where the tier in use has no such
+// kernel, or memory does not limit the instruction.
 func InstrNonTemporal(name string) Kernel {
 	if tiers := instrsNonTemporal[name]; tiers != nil {
 		return tiers[current]
