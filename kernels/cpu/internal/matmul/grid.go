@@ -3,10 +3,9 @@ package matmul
 import "math"
 
 const (
-	// blockRows is the most rows of C in a block, and blockCols the most columns. For each chunk of k, the block of C
-	// and a chunk of B pass through the L2 cache.
+	// blockRows is the most rows of C in a block. For each chunk of k, the block of C and a chunk of B pass through the
+	// L2 cache.
 	blockRows = 144
-	blockCols = 1024
 	// packCost is about the cost, in multiply-adds, of packing an element that comes from the L3 cache.
 	packCost = 12
 )
@@ -21,8 +20,9 @@ func newGrid(m, n, width, down, across int) grid {
 	return grid{divideUp(m, rows), divideUp(n, cols), rows, cols}
 }
 
-// chooseGrid picks the grid that keeps the workers busy and lets them pack little.
-func chooseGrid(m, n, width, workers int) grid {
+// chooseGrid picks the grid, of blocks of at most blockCols columns, that keeps the workers busy and lets them pack
+// little.
+func chooseGrid(m, n, width, blockCols, workers int) grid {
 	down, across := divideUp(m, blockRows), divideUp(n, blockCols)
 	best := newGrid(m, n, width, down, across)
 	if workers == 1 {

@@ -11,7 +11,8 @@ var kernelsAVX512 = assembly{
 	narrow: []tileFunc{
 		nil, tile1x16AVX512, tile2x16AVX512, tile3x16AVX512, tile4x16AVX512, tile5x16AVX512, tile6x16AVX512,
 		tile7x16AVX512, tile8x16AVX512, tile9x16AVX512, tile10x16AVX512, tile11x16AVX512, tile12x16AVX512},
-	splits: true,
+	splits:  true,
+	columns: 1024,
 	correlate: []correlateFunc{nil, correlate1AVX512, correlate2AVX512, correlate3AVX512, correlate4AVX512,
 		correlate5AVX512, correlate6AVX512, correlate7AVX512},
 	pixels: []pixelsFunc{nil, pixels1AVX512, pixels2AVX512, pixels3AVX512, pixels4AVX512, pixels5AVX512,
@@ -32,10 +33,11 @@ var kernelsAVX512 = assembly{
 }
 
 var kernelsAVX2 = assembly{
-	lanes:  8,
-	rows:   6,
-	wide:   []tileFunc{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2},
-	narrow: []tileFunc{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
+	lanes:   8,
+	rows:    6,
+	wide:    []tileFunc{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2},
+	narrow:  []tileFunc{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
+	columns: 512,
 	correlate: []correlateFunc{nil, correlate1AVX2, correlate2AVX2, correlate3AVX2, correlate4AVX2,
 		correlate5AVX2, correlate6AVX2, correlate7AVX2},
 	copyStrips:  copyStripsAVX2,

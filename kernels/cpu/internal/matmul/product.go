@@ -88,7 +88,7 @@ func (p *product) set(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue E
 
 // run computes the product with up to the given number of workers.
 func (p *product) run(workers int) {
-	p.grid = chooseGrid(p.m, p.n, p.tier.width(), workers)
+	p.grid = chooseGrid(p.m, p.n, p.tier.width(), p.tier.columns, workers)
 	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.RowStride == 1 || p.a.ColStride == 1) ||
 		p.unfolded != nil && p.unfolded.LeftColumns != nil
 	p.packB = p.unfolded != nil || p.b.ColStride != 1 || p.m >= packRows
