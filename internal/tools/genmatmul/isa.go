@@ -109,3 +109,14 @@ func tails(g *build.Context) {
 		g.AddDatum(4*i, operand.U32(map[bool]uint32{true: 0xffffffff}[i < 16]))
 	}
 }
+
+// halves emits orders of lanes: of the first four columns of a vector, which has 4 to 8, then of the last four.
+func halves(g *build.Context) {
+	g.StaticGlobal("halves")
+	g.DataAttributes(build.RODATA | build.NOPTR)
+	for columns := 4; columns <= 8; columns++ {
+		for i := range 8 {
+			g.AddDatum(32*(columns-4)+4*i, operand.U32(i+i/4*(columns-8)))
+		}
+	}
+}

@@ -63,6 +63,10 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 	t.next()
 
 	t.Label("narrow")
+	if set.lanes == 8 {
+		t.outputOverlapping()
+		t.Label("masked")
+	}
 	var edges []tail
 	for _, cols := range t.columns() {
 		edges = append(edges, set.newTail(g, cols, 1))
@@ -71,6 +75,39 @@ func microKernel(g *build.Context, set isa, rows, vectors int) {
 		edges[v].load(g, 0, at, t.element)
 		t.VADDPS(t.element, t.sums[r][v], t.sums[r][v])
 	}, func(r, v int, at operand.Mem) { edges[v].store(g, 0, t.sums[r][v], at) })
+	t.JMP(operand.LabelRef("next"))
+}
+
+// outputOverlapping is output for vectors of at least four columns without the masked stores of AVX2, which some
+// processors have made slow: of a vector it stores the first four columns and the last four, those in both twice.
+func (t *tileKernel) outputOverlapping() {
+	last, table := make([]operand.Mem, t.vectors), t.GP64()
+	t.LEAQ(operand.NewDataAddr(operand.NewStaticSymbol("halves"), 0), table)
+	for v, from := range t.columns() {
+		t.SUBQ(operand.U8(4), from)
+		t.JLT(operand.LabelRef("masked"))
+		row := t.GP64()
+		t.MOVQ(from, row)
+		t.SHLQ(operand.U8(5), row)
+		t.VMOVUPS(operand.Mem{Base: table, Index: row, Scale: 1}, t.rowOfB[v])
+		if v > 0 {
+			t.ADDQ(t.load("cApart"), from)
+		}
+		last[v] = operand.Mem{Base: t.c, Index: from, Scale: 4}
+	}
+	for _, row := range t.sums {
+		for v, sum := range row {
+			t.VPERMPS(sum, t.rowOfB[v], sum)
+		}
+	}
+	t.output("storeOverlapping", func(r, v int, at operand.Mem) {
+		t.VMOVUPS(at, t.element.AsX())
+		t.VINSERTF128(operand.U8(1), last[v], t.element, t.element)
+		t.VADDPS(t.element, t.sums[r][v], t.sums[r][v])
+	}, func(r, v int, at operand.Mem) {
+		t.VMOVUPS(t.sums[r][v].AsX(), at)
+		t.VEXTRACTF128(operand.U8(1), t.sums[r][v], last[v])
+	})
 	t.JMP(operand.LabelRef("next"))
 }
 

@@ -60,6 +60,7 @@ func generate() (map[string][]byte, error) {
 	transpose(g, 8)
 	transpose(g, 4)
 	tails(g)
+	halves(g)
 
 	file, err := g.Result()
 	if err != nil {

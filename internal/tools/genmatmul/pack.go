@@ -230,58 +230,54 @@ func gatherPanel(g *build.Context) {
 	g.RET()
 }
 
-// copyPlane emits the copy of rows of n elements, at least 8, which are neighbours or every second one in the source.
-// The last vector of a row ends with it, whatever others have copied before.
+// copyPlane emits the copy of rows of n elements, at least 4, which are neighbours or every second one in the source.
+// The last vector of a row ends with it, whatever others have copied before; vectors have 4 elements if n is below 8.
 func copyPlane(g *build.Context, step int) {
 	name := fmt.Sprintf("copyPlane%d", step)
-	doc := fmt.Sprintf("sets dst[i*dstRow+j] = src[i*srcRow+%d*j] for i < rows, at least one, and j < n, at least 8.",
+	doc := fmt.Sprintf("sets dst[i*dstRow+j] = src[i*srcRow+%d*j] for i < rows, at least one, and j < n, at least 4.",
 		step)
-	planeRows(g, name, doc, 8, func(dst, src, j reg.Register) (vector, end func()) {
-		x, y := g.YMM(), g.YMM()
-		return func() {
-			from := operand.Mem{Base: src, Index: j, Scale: uint8(4 * step)}
-			g.VMOVUPS(from, x)
-			if step == 2 { // elements 0, 2, ... 6 of the first, 1, 3, ... 7 of the second, which ends with the last one
-				g.VMOVUPS(from.Offset(28), y)
-				g.VSHUFPS(operand.U8(0xd8), y, x, x)
-				g.VPERMQ(operand.U8(0xd8), x, x)
-			}
-			g.VMOVUPS(x, operand.Mem{Base: dst, Index: j, Scale: 4})
-		}, func() {}
-	})
-}
-
-// putPlane emits the copy of rows of n elements, at least 9, to every second one of the destination. The elements
-// between these are read and written, too.
-func putPlane(g *build.Context) {
-	doc := "sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows, at least one, and j < n, at least 9."
-	planeRows(g, "putPlane2", doc, 9, func(dst, src, j reg.Register) (vector, end func()) {
-		x, y := g.YMM(), g.XMM()
-		return func() {
-				for i := range 2 {
-					at := operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 32 * i}
-					g.VPMOVZXDQ(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 16 * i}, x)
-					g.VBLENDPS(operand.U8(0xaa), at, x, x)
-					g.VMOVUPS(x, at)
-				}
-			}, func() {
-				g.VMOVSS(operand.Mem{Base: src, Index: j, Scale: 4, Disp: 32}, y)
-				g.VMOVSS(y, operand.Mem{Base: dst, Index: j, Scale: 8, Disp: 64})
-			}
-	})
-}
-
-// planeRows emits a copy of rows, 8 elements from j on by each vector. Those of the last one, with what end copies
-// behind them, are the last `least` of the row.
-func planeRows(g *build.Context, name, doc string, least uint8,
-	body func(dst, src, j reg.Register) (vector, end func())) {
 	p := newPlane(g, name, doc)
-	g.SUBQ(operand.U8(least), p.last)
-	vector, end := body(p.dst, p.src, p.j)
-	p.eachRow(8, vector, func() {
-		g.MOVQ(p.last, p.j)
-		vector()
-		end()
+	vectors := func(lanes int, x, y reg.VecVirtual) func() {
+		return func() {
+			from := operand.Mem{Base: p.src, Index: p.j, Scale: uint8(4 * step)}
+			g.VMOVUPS(from, x)
+			if step == 2 { // elements 0, 2, ... of the first, 1, 3, ... of the second, which ends with the last one
+				g.VMOVUPS(from.Offset(4*(lanes-1)), y)
+				g.VSHUFPS(operand.U8(0xd8), y, x, x)
+				if lanes == 8 {
+					g.VPERMQ(operand.U8(0xd8), x, x)
+				}
+			}
+			g.VMOVUPS(x, operand.Mem{Base: p.dst, Index: p.j, Scale: 4})
+		}
+	}
+	g.CMPQ(p.last, operand.U8(8))
+	g.JLT(operand.LabelRef("few"))
+	p.overlappingRows("", 8, vectors(8, g.YMM(), g.YMM()))
+	g.Label("few")
+	p.overlappingRows("Few", 4, vectors(4, g.XMM(), g.XMM()))
+}
+
+// putPlane emits the copy of rows of n elements to every second one of the destination: four at a time, the elements
+// between which are read and written, too, and the last one to four by themselves, since a vector that overlaps the one
+// before would wait for what that has stored.
+func putPlane(g *build.Context) {
+	p := newPlane(g, "putPlane2", "sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows and j < n, both at least one.")
+	x, n, single := g.YMM(), g.GP64(), g.GP32()
+	g.MOVQ(p.last, n)
+	g.SUBQ(operand.U8(4), p.last)
+	from, to := operand.Mem{Base: p.src, Index: p.j, Scale: 4}, operand.Mem{Base: p.dst, Index: p.j, Scale: 8}
+	p.eachRow("", 4, func() {
+		g.VPMOVZXDQ(from, x)
+		g.VBLENDPS(operand.U8(0xaa), to, x, x)
+		g.VMOVUPS(x, to)
+	}, func() {
+		g.Label("single")
+		g.MOVL(from, single)
+		g.MOVL(single, to)
+		g.INCQ(p.j)
+		g.CMPQ(p.j, n)
+		g.JLT(operand.LabelRef("single"))
 	})
 }
 
@@ -305,23 +301,33 @@ func newPlane(g *build.Context, name, doc string) plane {
 	return p
 }
 
+// overlappingRows emits the rest of it: a vector for every step-th column, of which the last one ends with the row.
+// Labels have a suffix.
+func (p plane) overlappingRows(suffix string, step uint8, vector func()) {
+	p.SUBQ(operand.U8(step), p.last)
+	p.eachRow(suffix, step, vector, func() {
+		p.MOVQ(p.last, p.j)
+		vector()
+	})
+}
+
 // eachRow emits the rest of it: in each row vector for every step-th column j below last, then end.
-func (p plane) eachRow(step uint8, vector, end func()) {
-	p.Label("row")
+func (p plane) eachRow(suffix string, step uint8, vector, end func()) {
+	p.Label("row" + suffix)
 	p.XORQ(p.j, p.j)
 	p.CMPQ(p.j, p.last)
-	p.JGE(operand.LabelRef("end"))
-	p.Label("vector")
+	p.JGE(operand.LabelRef("end" + suffix))
+	p.Label("vector" + suffix)
 	vector()
 	p.ADDQ(operand.U8(step), p.j)
 	p.CMPQ(p.j, p.last)
-	p.JLT(operand.LabelRef("vector"))
-	p.Label("end")
+	p.JLT(operand.LabelRef("vector" + suffix))
+	p.Label("end" + suffix)
 	end()
 	p.ADDQ(p.dstRow, p.dst)
 	p.ADDQ(p.srcRow, p.src)
 	p.DECQ(p.rows)
-	p.JNE(operand.LabelRef("row"))
+	p.JNE(operand.LabelRef("row" + suffix))
 	p.VZEROUPPER()
 	p.RET()
 }
@@ -372,7 +378,7 @@ func maskedPlane(g *build.Context, step int, put bool) {
 	}
 	g.MOVQ(operand.I32(-1), every)
 	full := mask(every)
-	p.eachRow(uint8(count), func() { vector(full, all) }, func() { vector(few, fewOfAll) })
+	p.eachRow("", uint8(count), func() { vector(full, all) }, func() { vector(few, fewOfAll) })
 }
 
 // transposeLanes emits the transposition of the 4x4 blocks that the four vectors hold in each 128-bit lane:

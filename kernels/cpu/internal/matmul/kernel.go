@@ -62,10 +62,10 @@ type assembly struct {
 	// copyPlane are for steps 1 and 2, nil where there are none: dst[i*dstRow+j] = src[i*srcRow+step*j] for i < rows,
 	// at least one, and j < n, at least leastCopy.
 	copyPlane [2]func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)
-	// putPlane2 is nil or sets dst[i*dstRow+2*j] = src[i*srcRow+j], for j < n, at least leastPut. It may write to
-	// the elements between these what is there.
-	putPlane2           func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)
-	leastCopy, leastPut int
+	leastCopy int
+	// putPlane2 is nil or sets dst[i*dstRow+2*j] = src[i*srcRow+j], for j < n, at least one. It may write to the
+	// elements between these what is there.
+	putPlane2 func(dst *float32, dstRow int, src *float32, srcRow, rows, n int)
 	// transpose8 sets dst[p*dstStride+r] = src[r*srcStride+p] for r < 8 and p < k, a multiple of 4; transpose4 for r <
 	// 4.
 	transpose8, transpose4 func(dst *float32, dstStride int, src *float32, srcStride, k int)

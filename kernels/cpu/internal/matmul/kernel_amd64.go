@@ -27,7 +27,6 @@ var kernelsAVX512 = assembly{
 	copyPlane:   [2]func(*float32, int, *float32, int, int, int){copyPlane1AVX512, copyPlane2AVX512},
 	putPlane2:   putPlane2AVX512,
 	leastCopy:   1,
-	leastPut:    1,
 	transpose8:  transpose8,
 	transpose4:  transpose4,
 }
@@ -47,8 +46,7 @@ var kernelsAVX2 = assembly{
 	gatherPanel: gatherPanel,
 	copyPlane:   [2]func(*float32, int, *float32, int, int, int){copyPlane1, copyPlane2},
 	putPlane2:   putPlane2,
-	leastCopy:   8,
-	leastPut:    9,
+	leastCopy:   4,
 	transpose8:  transpose8,
 	transpose4:  transpose4,
 }

@@ -370,7 +370,7 @@ func PutPlane[T float32 | float64](dst []T, dstRow int, src []T, srcRow, rows, n
 		return
 	}
 	_, _ = dst[(rows-1)*dstRow+(n-1)*step], src[(rows-1)*srcRow+n-1]
-	if tier := current(); tier != nil && tier.putPlane2 != nil && n >= tier.leastPut && step == 2 {
+	if tier := current(); tier != nil && tier.putPlane2 != nil && step == 2 {
 		if dst, ok := any(dst).([]float32); ok {
 			tier.putPlane2(&dst[0], dstRow, &any(src).([]float32)[0], srcRow, rows, n)
 			return

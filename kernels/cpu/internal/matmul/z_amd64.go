@@ -298,17 +298,17 @@ func copyPanels(dst *float32, src *float32, row int, k int, panels int)
 //go:noescape
 func gatherPanel(dst *float32, src *float32, row int, columns *int, k int)
 
-// copyPlane1 sets dst[i*dstRow+j] = src[i*srcRow+1*j] for i < rows, at least one, and j < n, at least 8.
+// copyPlane1 sets dst[i*dstRow+j] = src[i*srcRow+1*j] for i < rows, at least one, and j < n, at least 4.
 //
 //go:noescape
 func copyPlane1(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
 
-// copyPlane2 sets dst[i*dstRow+j] = src[i*srcRow+2*j] for i < rows, at least one, and j < n, at least 8.
+// copyPlane2 sets dst[i*dstRow+j] = src[i*srcRow+2*j] for i < rows, at least one, and j < n, at least 4.
 //
 //go:noescape
 func copyPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
 
-// putPlane2 sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows, at least one, and j < n, at least 9.
+// putPlane2 sets dst[i*dstRow+2*j] = src[i*srcRow+j] for i < rows and j < n, both at least one.
 //
 //go:noescape
 func putPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)

@@ -7557,7 +7557,7 @@ turn:
 	RET
 
 // func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile1x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -7745,6 +7745,48 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), BX
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, SI
+	SHLQ        $0x05, SI
+	VMOVUPS     (AX)(SI*1), Y2
+	SUBQ        $0x04, BX
+	JLT         masked
+	MOVQ        BX, SI
+	SHLQ        $0x05, SI
+	VMOVUPS     (AX)(SI*1), Y3
+	MOVQ        cApart+104(FP), AX
+	ADDQ        AX, BX
+	VPERMPS     Y0, Y2, Y0
+	VPERMPS     Y1, Y3, Y1
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), SI
+	SHLQ        $0x02, SI
+	MOVQ        cApart+104(FP), SI
+	VMOVUPS     (AX), X4
+	VINSERTF128 $0x01, (AX)(CX*4), Y4, Y4
+	VADDPS      Y4, Y0, Y0
+	VMOVUPS     (AX)(SI*4), X4
+	VINSERTF128 $0x01, (AX)(BX*4), Y4, Y4
+	VADDPS      Y4, Y1, Y1
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         cApart+104(FP), SI
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	VMOVUPS      X1, (AX)(SI*4)
+	VEXTRACTF128 $0x01, Y1, (AX)(BX*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), BX
 	MOVQ cols2+144(FP), AX
 
@@ -7782,7 +7824,7 @@ storeNarrow:
 	JMP        next
 
 // func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile1x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -7940,6 +7982,33 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), BX
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, BX
+	SHLQ        $0x05, BX
+	VMOVUPS     (AX)(BX*1), Y1
+	VPERMPS     Y0, Y1, Y0
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), BX
+	SHLQ        $0x02, BX
+	VMOVUPS     (AX), X2
+	VINSERTF128 $0x01, (AX)(CX*4), Y2, Y2
+	VADDPS      Y2, Y0, Y0
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), BX
+	SHLQ         $0x02, BX
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), AX
 	MOVQ cols2+144(FP), CX
 
@@ -7965,7 +8034,7 @@ storeNarrow:
 	JMP        next
 
 // func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -8193,6 +8262,62 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), SI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, DI
+	SHLQ        $0x05, DI
+	VMOVUPS     (AX)(DI*1), Y4
+	SUBQ        $0x04, SI
+	JLT         masked
+	MOVQ        SI, DI
+	SHLQ        $0x05, DI
+	VMOVUPS     (AX)(DI*1), Y5
+	MOVQ        cApart+104(FP), AX
+	ADDQ        AX, SI
+	VPERMPS     Y0, Y4, Y0
+	VPERMPS     Y1, Y5, Y1
+	VPERMPS     Y2, Y4, Y2
+	VPERMPS     Y3, Y5, Y3
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), DI
+	SHLQ        $0x02, DI
+	MOVQ        cApart+104(FP), R8
+	VMOVUPS     (AX), X6
+	VINSERTF128 $0x01, (AX)(CX*4), Y6, Y6
+	VADDPS      Y6, Y0, Y0
+	VMOVUPS     (AX)(R8*4), X6
+	VINSERTF128 $0x01, (AX)(SI*4), Y6, Y6
+	VADDPS      Y6, Y1, Y1
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X6
+	VINSERTF128 $0x01, (AX)(CX*4), Y6, Y6
+	VADDPS      Y6, Y2, Y2
+	VMOVUPS     (AX)(R8*4), X6
+	VINSERTF128 $0x01, (AX)(SI*4), Y6, Y6
+	VADDPS      Y6, Y3, Y3
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         cApart+104(FP), R8
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	VMOVUPS      X1, (AX)(R8*4)
+	VEXTRACTF128 $0x01, Y1, (AX)(SI*4)
+	ADDQ         DI, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	VMOVUPS      X3, (AX)(R8*4)
+	VEXTRACTF128 $0x01, Y3, (AX)(SI*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), SI
 	MOVQ cols2+144(FP), AX
 
@@ -8242,7 +8367,7 @@ storeNarrow:
 	JMP        next
 
 // func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile2x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -8427,6 +8552,41 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), SI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, SI
+	SHLQ        $0x05, SI
+	VMOVUPS     (AX)(SI*1), Y2
+	VPERMPS     Y0, Y2, Y0
+	VPERMPS     Y1, Y2, Y1
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), SI
+	SHLQ        $0x02, SI
+	VMOVUPS     (AX), X3
+	VINSERTF128 $0x01, (AX)(CX*4), Y3, Y3
+	VADDPS      Y3, Y0, Y0
+	ADDQ        SI, AX
+	VMOVUPS     (AX), X3
+	VINSERTF128 $0x01, (AX)(CX*4), Y3, Y3
+	VADDPS      Y3, Y1, Y1
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), SI
+	SHLQ         $0x02, SI
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	ADDQ         SI, AX
+	VMOVUPS      X1, (AX)
+	VEXTRACTF128 $0x01, Y1, (AX)(CX*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), AX
 	MOVQ cols2+144(FP), CX
 
@@ -8459,7 +8619,7 @@ storeNarrow:
 	JMP        next
 
 // func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile3x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -8727,6 +8887,76 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), SI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, DI
+	SHLQ        $0x05, DI
+	VMOVUPS     (AX)(DI*1), Y6
+	SUBQ        $0x04, SI
+	JLT         masked
+	MOVQ        SI, DI
+	SHLQ        $0x05, DI
+	VMOVUPS     (AX)(DI*1), Y7
+	MOVQ        cApart+104(FP), AX
+	ADDQ        AX, SI
+	VPERMPS     Y0, Y6, Y0
+	VPERMPS     Y1, Y7, Y1
+	VPERMPS     Y2, Y6, Y2
+	VPERMPS     Y3, Y7, Y3
+	VPERMPS     Y4, Y6, Y4
+	VPERMPS     Y5, Y7, Y5
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), DI
+	SHLQ        $0x02, DI
+	MOVQ        cApart+104(FP), R8
+	VMOVUPS     (AX), X8
+	VINSERTF128 $0x01, (AX)(CX*4), Y8, Y8
+	VADDPS      Y8, Y0, Y0
+	VMOVUPS     (AX)(R8*4), X8
+	VINSERTF128 $0x01, (AX)(SI*4), Y8, Y8
+	VADDPS      Y8, Y1, Y1
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X8
+	VINSERTF128 $0x01, (AX)(CX*4), Y8, Y8
+	VADDPS      Y8, Y2, Y2
+	VMOVUPS     (AX)(R8*4), X8
+	VINSERTF128 $0x01, (AX)(SI*4), Y8, Y8
+	VADDPS      Y8, Y3, Y3
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X8
+	VINSERTF128 $0x01, (AX)(CX*4), Y8, Y8
+	VADDPS      Y8, Y4, Y4
+	VMOVUPS     (AX)(R8*4), X8
+	VINSERTF128 $0x01, (AX)(SI*4), Y8, Y8
+	VADDPS      Y8, Y5, Y5
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         cApart+104(FP), R8
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	VMOVUPS      X1, (AX)(R8*4)
+	VEXTRACTF128 $0x01, Y1, (AX)(SI*4)
+	ADDQ         DI, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	VMOVUPS      X3, (AX)(R8*4)
+	VEXTRACTF128 $0x01, Y3, (AX)(SI*4)
+	ADDQ         DI, AX
+	VMOVUPS      X4, (AX)
+	VEXTRACTF128 $0x01, Y4, (AX)(CX*4)
+	VMOVUPS      X5, (AX)(R8*4)
+	VEXTRACTF128 $0x01, Y5, (AX)(SI*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), SI
 	MOVQ cols2+144(FP), AX
 
@@ -8788,7 +9018,7 @@ storeNarrow:
 	JMP        next
 
 // func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile3x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -9000,6 +9230,49 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), SI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, SI
+	SHLQ        $0x05, SI
+	VMOVUPS     (AX)(SI*1), Y3
+	VPERMPS     Y0, Y3, Y0
+	VPERMPS     Y1, Y3, Y1
+	VPERMPS     Y2, Y3, Y2
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), SI
+	SHLQ        $0x02, SI
+	VMOVUPS     (AX), X4
+	VINSERTF128 $0x01, (AX)(CX*4), Y4, Y4
+	VADDPS      Y4, Y0, Y0
+	ADDQ        SI, AX
+	VMOVUPS     (AX), X4
+	VINSERTF128 $0x01, (AX)(CX*4), Y4, Y4
+	VADDPS      Y4, Y1, Y1
+	ADDQ        SI, AX
+	VMOVUPS     (AX), X4
+	VINSERTF128 $0x01, (AX)(CX*4), Y4, Y4
+	VADDPS      Y4, Y2, Y2
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), SI
+	SHLQ         $0x02, SI
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	ADDQ         SI, AX
+	VMOVUPS      X1, (AX)
+	VEXTRACTF128 $0x01, Y1, (AX)(CX*4)
+	ADDQ         SI, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), AX
 	MOVQ cols2+144(FP), CX
 
@@ -9039,7 +9312,7 @@ storeNarrow:
 	JMP        next
 
 // func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile4x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -9348,6 +9621,90 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), DI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, R8
+	SHLQ        $0x05, R8
+	VMOVUPS     (AX)(R8*1), Y8
+	SUBQ        $0x04, DI
+	JLT         masked
+	MOVQ        DI, R8
+	SHLQ        $0x05, R8
+	VMOVUPS     (AX)(R8*1), Y9
+	MOVQ        cApart+104(FP), AX
+	ADDQ        AX, DI
+	VPERMPS     Y0, Y8, Y0
+	VPERMPS     Y1, Y9, Y1
+	VPERMPS     Y2, Y8, Y2
+	VPERMPS     Y3, Y9, Y3
+	VPERMPS     Y4, Y8, Y4
+	VPERMPS     Y5, Y9, Y5
+	VPERMPS     Y6, Y8, Y6
+	VPERMPS     Y7, Y9, Y7
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), R8
+	SHLQ        $0x02, R8
+	MOVQ        cApart+104(FP), R9
+	VMOVUPS     (AX), X10
+	VINSERTF128 $0x01, (AX)(CX*4), Y10, Y10
+	VADDPS      Y10, Y0, Y0
+	VMOVUPS     (AX)(R9*4), X10
+	VINSERTF128 $0x01, (AX)(DI*4), Y10, Y10
+	VADDPS      Y10, Y1, Y1
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X10
+	VINSERTF128 $0x01, (AX)(CX*4), Y10, Y10
+	VADDPS      Y10, Y2, Y2
+	VMOVUPS     (AX)(R9*4), X10
+	VINSERTF128 $0x01, (AX)(DI*4), Y10, Y10
+	VADDPS      Y10, Y3, Y3
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X10
+	VINSERTF128 $0x01, (AX)(CX*4), Y10, Y10
+	VADDPS      Y10, Y4, Y4
+	VMOVUPS     (AX)(R9*4), X10
+	VINSERTF128 $0x01, (AX)(DI*4), Y10, Y10
+	VADDPS      Y10, Y5, Y5
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X10
+	VINSERTF128 $0x01, (AX)(CX*4), Y10, Y10
+	VADDPS      Y10, Y6, Y6
+	VMOVUPS     (AX)(R9*4), X10
+	VINSERTF128 $0x01, (AX)(DI*4), Y10, Y10
+	VADDPS      Y10, Y7, Y7
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         cApart+104(FP), R9
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	VMOVUPS      X1, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y1, (AX)(DI*4)
+	ADDQ         R8, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	VMOVUPS      X3, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y3, (AX)(DI*4)
+	ADDQ         R8, AX
+	VMOVUPS      X4, (AX)
+	VEXTRACTF128 $0x01, Y4, (AX)(CX*4)
+	VMOVUPS      X5, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y5, (AX)(DI*4)
+	ADDQ         R8, AX
+	VMOVUPS      X6, (AX)
+	VEXTRACTF128 $0x01, Y6, (AX)(CX*4)
+	VMOVUPS      X7, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y7, (AX)(DI*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), DI
 	MOVQ cols2+144(FP), AX
 
@@ -9421,7 +9778,7 @@ storeNarrow:
 	JMP        next
 
 // func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile4x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -9661,6 +10018,57 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), DI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, DI
+	SHLQ        $0x05, DI
+	VMOVUPS     (AX)(DI*1), Y4
+	VPERMPS     Y0, Y4, Y0
+	VPERMPS     Y1, Y4, Y1
+	VPERMPS     Y2, Y4, Y2
+	VPERMPS     Y3, Y4, Y3
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), DI
+	SHLQ        $0x02, DI
+	VMOVUPS     (AX), X5
+	VINSERTF128 $0x01, (AX)(CX*4), Y5, Y5
+	VADDPS      Y5, Y0, Y0
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X5
+	VINSERTF128 $0x01, (AX)(CX*4), Y5, Y5
+	VADDPS      Y5, Y1, Y1
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X5
+	VINSERTF128 $0x01, (AX)(CX*4), Y5, Y5
+	VADDPS      Y5, Y2, Y2
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X5
+	VINSERTF128 $0x01, (AX)(CX*4), Y5, Y5
+	VADDPS      Y5, Y3, Y3
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), DI
+	SHLQ         $0x02, DI
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	ADDQ         DI, AX
+	VMOVUPS      X1, (AX)
+	VEXTRACTF128 $0x01, Y1, (AX)(CX*4)
+	ADDQ         DI, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	ADDQ         DI, AX
+	VMOVUPS      X3, (AX)
+	VEXTRACTF128 $0x01, Y3, (AX)(CX*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), AX
 	MOVQ cols2+144(FP), CX
 
@@ -9707,7 +10115,7 @@ storeNarrow:
 	JMP        next
 
 // func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile5x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -10056,6 +10464,104 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), DI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, R8
+	SHLQ        $0x05, R8
+	VMOVUPS     (AX)(R8*1), Y10
+	SUBQ        $0x04, DI
+	JLT         masked
+	MOVQ        DI, R8
+	SHLQ        $0x05, R8
+	VMOVUPS     (AX)(R8*1), Y11
+	MOVQ        cApart+104(FP), AX
+	ADDQ        AX, DI
+	VPERMPS     Y0, Y10, Y0
+	VPERMPS     Y1, Y11, Y1
+	VPERMPS     Y2, Y10, Y2
+	VPERMPS     Y3, Y11, Y3
+	VPERMPS     Y4, Y10, Y4
+	VPERMPS     Y5, Y11, Y5
+	VPERMPS     Y6, Y10, Y6
+	VPERMPS     Y7, Y11, Y7
+	VPERMPS     Y8, Y10, Y8
+	VPERMPS     Y9, Y11, Y9
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), R8
+	SHLQ        $0x02, R8
+	MOVQ        cApart+104(FP), R9
+	VMOVUPS     (AX), X12
+	VINSERTF128 $0x01, (AX)(CX*4), Y12, Y12
+	VADDPS      Y12, Y0, Y0
+	VMOVUPS     (AX)(R9*4), X12
+	VINSERTF128 $0x01, (AX)(DI*4), Y12, Y12
+	VADDPS      Y12, Y1, Y1
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X12
+	VINSERTF128 $0x01, (AX)(CX*4), Y12, Y12
+	VADDPS      Y12, Y2, Y2
+	VMOVUPS     (AX)(R9*4), X12
+	VINSERTF128 $0x01, (AX)(DI*4), Y12, Y12
+	VADDPS      Y12, Y3, Y3
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X12
+	VINSERTF128 $0x01, (AX)(CX*4), Y12, Y12
+	VADDPS      Y12, Y4, Y4
+	VMOVUPS     (AX)(R9*4), X12
+	VINSERTF128 $0x01, (AX)(DI*4), Y12, Y12
+	VADDPS      Y12, Y5, Y5
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X12
+	VINSERTF128 $0x01, (AX)(CX*4), Y12, Y12
+	VADDPS      Y12, Y6, Y6
+	VMOVUPS     (AX)(R9*4), X12
+	VINSERTF128 $0x01, (AX)(DI*4), Y12, Y12
+	VADDPS      Y12, Y7, Y7
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X12
+	VINSERTF128 $0x01, (AX)(CX*4), Y12, Y12
+	VADDPS      Y12, Y8, Y8
+	VMOVUPS     (AX)(R9*4), X12
+	VINSERTF128 $0x01, (AX)(DI*4), Y12, Y12
+	VADDPS      Y12, Y9, Y9
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), R8
+	SHLQ         $0x02, R8
+	MOVQ         cApart+104(FP), R9
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	VMOVUPS      X1, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y1, (AX)(DI*4)
+	ADDQ         R8, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	VMOVUPS      X3, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y3, (AX)(DI*4)
+	ADDQ         R8, AX
+	VMOVUPS      X4, (AX)
+	VEXTRACTF128 $0x01, Y4, (AX)(CX*4)
+	VMOVUPS      X5, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y5, (AX)(DI*4)
+	ADDQ         R8, AX
+	VMOVUPS      X6, (AX)
+	VEXTRACTF128 $0x01, Y6, (AX)(CX*4)
+	VMOVUPS      X7, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y7, (AX)(DI*4)
+	ADDQ         R8, AX
+	VMOVUPS      X8, (AX)
+	VEXTRACTF128 $0x01, Y8, (AX)(CX*4)
+	VMOVUPS      X9, (AX)(R9*4)
+	VEXTRACTF128 $0x01, Y9, (AX)(DI*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), DI
 	MOVQ cols2+144(FP), AX
 
@@ -10141,7 +10647,7 @@ storeNarrow:
 	JMP        next
 
 // func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile5x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -10408,6 +10914,65 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), DI
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, DI
+	SHLQ        $0x05, DI
+	VMOVUPS     (AX)(DI*1), Y5
+	VPERMPS     Y0, Y5, Y0
+	VPERMPS     Y1, Y5, Y1
+	VPERMPS     Y2, Y5, Y2
+	VPERMPS     Y3, Y5, Y3
+	VPERMPS     Y4, Y5, Y4
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), DI
+	SHLQ        $0x02, DI
+	VMOVUPS     (AX), X6
+	VINSERTF128 $0x01, (AX)(CX*4), Y6, Y6
+	VADDPS      Y6, Y0, Y0
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X6
+	VINSERTF128 $0x01, (AX)(CX*4), Y6, Y6
+	VADDPS      Y6, Y1, Y1
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X6
+	VINSERTF128 $0x01, (AX)(CX*4), Y6, Y6
+	VADDPS      Y6, Y2, Y2
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X6
+	VINSERTF128 $0x01, (AX)(CX*4), Y6, Y6
+	VADDPS      Y6, Y3, Y3
+	ADDQ        DI, AX
+	VMOVUPS     (AX), X6
+	VINSERTF128 $0x01, (AX)(CX*4), Y6, Y6
+	VADDPS      Y6, Y4, Y4
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), DI
+	SHLQ         $0x02, DI
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	ADDQ         DI, AX
+	VMOVUPS      X1, (AX)
+	VEXTRACTF128 $0x01, Y1, (AX)(CX*4)
+	ADDQ         DI, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	ADDQ         DI, AX
+	VMOVUPS      X3, (AX)
+	VEXTRACTF128 $0x01, Y3, (AX)(CX*4)
+	ADDQ         DI, AX
+	VMOVUPS      X4, (AX)
+	VEXTRACTF128 $0x01, Y4, (AX)(CX*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), AX
 	MOVQ cols2+144(FP), CX
 
@@ -10461,7 +11026,7 @@ storeNarrow:
 	JMP        next
 
 // func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile6x16AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -10851,6 +11416,118 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), R8
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, R9
+	SHLQ        $0x05, R9
+	VMOVUPS     (AX)(R9*1), Y12
+	SUBQ        $0x04, R8
+	JLT         masked
+	MOVQ        R8, R9
+	SHLQ        $0x05, R9
+	VMOVUPS     (AX)(R9*1), Y13
+	MOVQ        cApart+104(FP), AX
+	ADDQ        AX, R8
+	VPERMPS     Y0, Y12, Y0
+	VPERMPS     Y1, Y13, Y1
+	VPERMPS     Y2, Y12, Y2
+	VPERMPS     Y3, Y13, Y3
+	VPERMPS     Y4, Y12, Y4
+	VPERMPS     Y5, Y13, Y5
+	VPERMPS     Y6, Y12, Y6
+	VPERMPS     Y7, Y13, Y7
+	VPERMPS     Y8, Y12, Y8
+	VPERMPS     Y9, Y13, Y9
+	VPERMPS     Y10, Y12, Y10
+	VPERMPS     Y11, Y13, Y11
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), R9
+	SHLQ        $0x02, R9
+	MOVQ        cApart+104(FP), R10
+	VMOVUPS     (AX), X14
+	VINSERTF128 $0x01, (AX)(CX*4), Y14, Y14
+	VADDPS      Y14, Y0, Y0
+	VMOVUPS     (AX)(R10*4), X14
+	VINSERTF128 $0x01, (AX)(R8*4), Y14, Y14
+	VADDPS      Y14, Y1, Y1
+	ADDQ        R9, AX
+	VMOVUPS     (AX), X14
+	VINSERTF128 $0x01, (AX)(CX*4), Y14, Y14
+	VADDPS      Y14, Y2, Y2
+	VMOVUPS     (AX)(R10*4), X14
+	VINSERTF128 $0x01, (AX)(R8*4), Y14, Y14
+	VADDPS      Y14, Y3, Y3
+	ADDQ        R9, AX
+	VMOVUPS     (AX), X14
+	VINSERTF128 $0x01, (AX)(CX*4), Y14, Y14
+	VADDPS      Y14, Y4, Y4
+	VMOVUPS     (AX)(R10*4), X14
+	VINSERTF128 $0x01, (AX)(R8*4), Y14, Y14
+	VADDPS      Y14, Y5, Y5
+	ADDQ        R9, AX
+	VMOVUPS     (AX), X14
+	VINSERTF128 $0x01, (AX)(CX*4), Y14, Y14
+	VADDPS      Y14, Y6, Y6
+	VMOVUPS     (AX)(R10*4), X14
+	VINSERTF128 $0x01, (AX)(R8*4), Y14, Y14
+	VADDPS      Y14, Y7, Y7
+	ADDQ        R9, AX
+	VMOVUPS     (AX), X14
+	VINSERTF128 $0x01, (AX)(CX*4), Y14, Y14
+	VADDPS      Y14, Y8, Y8
+	VMOVUPS     (AX)(R10*4), X14
+	VINSERTF128 $0x01, (AX)(R8*4), Y14, Y14
+	VADDPS      Y14, Y9, Y9
+	ADDQ        R9, AX
+	VMOVUPS     (AX), X14
+	VINSERTF128 $0x01, (AX)(CX*4), Y14, Y14
+	VADDPS      Y14, Y10, Y10
+	VMOVUPS     (AX)(R10*4), X14
+	VINSERTF128 $0x01, (AX)(R8*4), Y14, Y14
+	VADDPS      Y14, Y11, Y11
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         cApart+104(FP), R10
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	VMOVUPS      X1, (AX)(R10*4)
+	VEXTRACTF128 $0x01, Y1, (AX)(R8*4)
+	ADDQ         R9, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	VMOVUPS      X3, (AX)(R10*4)
+	VEXTRACTF128 $0x01, Y3, (AX)(R8*4)
+	ADDQ         R9, AX
+	VMOVUPS      X4, (AX)
+	VEXTRACTF128 $0x01, Y4, (AX)(CX*4)
+	VMOVUPS      X5, (AX)(R10*4)
+	VEXTRACTF128 $0x01, Y5, (AX)(R8*4)
+	ADDQ         R9, AX
+	VMOVUPS      X6, (AX)
+	VEXTRACTF128 $0x01, Y6, (AX)(CX*4)
+	VMOVUPS      X7, (AX)(R10*4)
+	VEXTRACTF128 $0x01, Y7, (AX)(R8*4)
+	ADDQ         R9, AX
+	VMOVUPS      X8, (AX)
+	VEXTRACTF128 $0x01, Y8, (AX)(CX*4)
+	VMOVUPS      X9, (AX)(R10*4)
+	VEXTRACTF128 $0x01, Y9, (AX)(R8*4)
+	ADDQ         R9, AX
+	VMOVUPS      X10, (AX)
+	VEXTRACTF128 $0x01, Y10, (AX)(CX*4)
+	VMOVUPS      X11, (AX)(R10*4)
+	VEXTRACTF128 $0x01, Y11, (AX)(R8*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), R8
 	MOVQ cols2+144(FP), AX
 
@@ -10948,7 +11625,7 @@ storeNarrow:
 	JMP        next
 
 // func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile6x8AVX2(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), DX
 	SHLQ $0x02, DX
@@ -11243,6 +11920,73 @@ next:
 	RET
 
 narrow:
+	LEAQ        halves<>+0(SB), AX
+	MOVQ        cols+136(FP), CX
+	MOVQ        cols2+144(FP), R8
+	SUBQ        $0x04, CX
+	JLT         masked
+	MOVQ        CX, R8
+	SHLQ        $0x05, R8
+	VMOVUPS     (AX)(R8*1), Y6
+	VPERMPS     Y0, Y6, Y0
+	VPERMPS     Y1, Y6, Y1
+	VPERMPS     Y2, Y6, Y2
+	VPERMPS     Y3, Y6, Y3
+	VPERMPS     Y4, Y6, Y4
+	VPERMPS     Y5, Y6, Y5
+	CMPB        add+152(FP), $0x00
+	JE          storeOverlapping
+	MOVQ        c+88(FP), AX
+	MOVQ        ldc+96(FP), R8
+	SHLQ        $0x02, R8
+	VMOVUPS     (AX), X7
+	VINSERTF128 $0x01, (AX)(CX*4), Y7, Y7
+	VADDPS      Y7, Y0, Y0
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X7
+	VINSERTF128 $0x01, (AX)(CX*4), Y7, Y7
+	VADDPS      Y7, Y1, Y1
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X7
+	VINSERTF128 $0x01, (AX)(CX*4), Y7, Y7
+	VADDPS      Y7, Y2, Y2
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X7
+	VINSERTF128 $0x01, (AX)(CX*4), Y7, Y7
+	VADDPS      Y7, Y3, Y3
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X7
+	VINSERTF128 $0x01, (AX)(CX*4), Y7, Y7
+	VADDPS      Y7, Y4, Y4
+	ADDQ        R8, AX
+	VMOVUPS     (AX), X7
+	VINSERTF128 $0x01, (AX)(CX*4), Y7, Y7
+	VADDPS      Y7, Y5, Y5
+
+storeOverlapping:
+	MOVQ         c+88(FP), AX
+	MOVQ         ldc+96(FP), R8
+	SHLQ         $0x02, R8
+	VMOVUPS      X0, (AX)
+	VEXTRACTF128 $0x01, Y0, (AX)(CX*4)
+	ADDQ         R8, AX
+	VMOVUPS      X1, (AX)
+	VEXTRACTF128 $0x01, Y1, (AX)(CX*4)
+	ADDQ         R8, AX
+	VMOVUPS      X2, (AX)
+	VEXTRACTF128 $0x01, Y2, (AX)(CX*4)
+	ADDQ         R8, AX
+	VMOVUPS      X3, (AX)
+	VEXTRACTF128 $0x01, Y3, (AX)(CX*4)
+	ADDQ         R8, AX
+	VMOVUPS      X4, (AX)
+	VEXTRACTF128 $0x01, Y4, (AX)(CX*4)
+	ADDQ         R8, AX
+	VMOVUPS      X5, (AX)
+	VEXTRACTF128 $0x01, Y5, (AX)(CX*4)
+	JMP          next
+
+masked:
 	MOVQ cols+136(FP), AX
 	MOVQ cols2+144(FP), CX
 
@@ -12006,6 +12750,8 @@ TEXT ·copyPlane1(SB), NOSPLIT, $0-48
 	MOVQ n+40(FP), DI
 	SHLQ $0x02, CX
 	SHLQ $0x02, BX
+	CMPQ DI, $0x08
+	JLT  few
 	SUBQ $0x08, DI
 
 row:
@@ -12028,6 +12774,32 @@ end:
 	ADDQ    BX, DX
 	DECQ    SI
 	JNE     row
+	VZEROUPPER
+	RET
+
+few:
+	SUBQ $0x04, DI
+
+rowFew:
+	XORQ R8, R8
+	CMPQ R8, DI
+	JGE  endFew
+
+vectorFew:
+	VMOVUPS (DX)(R8*4), X0
+	VMOVUPS X0, (AX)(R8*4)
+	ADDQ    $0x04, R8
+	CMPQ    R8, DI
+	JLT     vectorFew
+
+endFew:
+	MOVQ    DI, R8
+	VMOVUPS (DX)(R8*4), X0
+	VMOVUPS X0, (AX)(R8*4)
+	ADDQ    CX, AX
+	ADDQ    BX, DX
+	DECQ    SI
+	JNE     rowFew
 	VZEROUPPER
 	RET
 
@@ -12042,6 +12814,8 @@ TEXT ·copyPlane2(SB), NOSPLIT, $0-48
 	MOVQ n+40(FP), DI
 	SHLQ $0x02, CX
 	SHLQ $0x02, BX
+	CMPQ DI, $0x08
+	JLT  few
 	SUBQ $0x08, DI
 
 row:
@@ -12073,6 +12847,36 @@ end:
 	VZEROUPPER
 	RET
 
+few:
+	SUBQ $0x04, DI
+
+rowFew:
+	XORQ R8, R8
+	CMPQ R8, DI
+	JGE  endFew
+
+vectorFew:
+	VMOVUPS (DX)(R8*8), X0
+	VMOVUPS 12(DX)(R8*8), X1
+	VSHUFPS $0xd8, X1, X0, X0
+	VMOVUPS X0, (AX)(R8*4)
+	ADDQ    $0x04, R8
+	CMPQ    R8, DI
+	JLT     vectorFew
+
+endFew:
+	MOVQ    DI, R8
+	VMOVUPS (DX)(R8*8), X0
+	VMOVUPS 12(DX)(R8*8), X1
+	VSHUFPS $0xd8, X1, X0, X0
+	VMOVUPS X0, (AX)(R8*4)
+	ADDQ    CX, AX
+	ADDQ    BX, DX
+	DECQ    SI
+	JNE     rowFew
+	VZEROUPPER
+	RET
+
 // func putPlane2(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
 // Requires: AVX, AVX2
 TEXT ·putPlane2(SB), NOSPLIT, $0-48
@@ -12084,7 +12888,8 @@ TEXT ·putPlane2(SB), NOSPLIT, $0-48
 	MOVQ n+40(FP), DI
 	SHLQ $0x02, CX
 	SHLQ $0x02, BX
-	SUBQ $0x09, DI
+	MOVQ DI, R9
+	SUBQ $0x04, DI
 
 row:
 	XORQ R8, R8
@@ -12095,27 +12900,21 @@ vector:
 	VPMOVZXDQ (DX)(R8*4), Y0
 	VBLENDPS  $0xaa, (AX)(R8*8), Y0, Y0
 	VMOVUPS   Y0, (AX)(R8*8)
-	VPMOVZXDQ 16(DX)(R8*4), Y0
-	VBLENDPS  $0xaa, 32(AX)(R8*8), Y0, Y0
-	VMOVUPS   Y0, 32(AX)(R8*8)
-	ADDQ      $0x08, R8
+	ADDQ      $0x04, R8
 	CMPQ      R8, DI
 	JLT       vector
 
 end:
-	MOVQ      DI, R8
-	VPMOVZXDQ (DX)(R8*4), Y0
-	VBLENDPS  $0xaa, (AX)(R8*8), Y0, Y0
-	VMOVUPS   Y0, (AX)(R8*8)
-	VPMOVZXDQ 16(DX)(R8*4), Y0
-	VBLENDPS  $0xaa, 32(AX)(R8*8), Y0, Y0
-	VMOVUPS   Y0, 32(AX)(R8*8)
-	VMOVSS    32(DX)(R8*4), X0
-	VMOVSS    X0, 64(AX)(R8*8)
-	ADDQ      CX, AX
-	ADDQ      BX, DX
-	DECQ      SI
-	JNE       row
+single:
+	MOVL (DX)(R8*4), R10
+	MOVL R10, (AX)(R8*8)
+	INCQ R8
+	CMPQ R8, R9
+	JLT  single
+	ADDQ CX, AX
+	ADDQ BX, DX
+	DECQ SI
+	JNE  row
 	VZEROUPPER
 	RET
 
@@ -15084,3 +15883,45 @@ DATA tails<>+116(SB)/4, $0x00000000
 DATA tails<>+120(SB)/4, $0x00000000
 DATA tails<>+124(SB)/4, $0x00000000
 GLOBL tails<>(SB), RODATA|NOPTR, $128
+
+DATA halves<>+0(SB)/4, $0x00000000
+DATA halves<>+4(SB)/4, $0x00000001
+DATA halves<>+8(SB)/4, $0x00000002
+DATA halves<>+12(SB)/4, $0x00000003
+DATA halves<>+16(SB)/4, $0x00000000
+DATA halves<>+20(SB)/4, $0x00000001
+DATA halves<>+24(SB)/4, $0x00000002
+DATA halves<>+28(SB)/4, $0x00000003
+DATA halves<>+32(SB)/4, $0x00000000
+DATA halves<>+36(SB)/4, $0x00000001
+DATA halves<>+40(SB)/4, $0x00000002
+DATA halves<>+44(SB)/4, $0x00000003
+DATA halves<>+48(SB)/4, $0x00000001
+DATA halves<>+52(SB)/4, $0x00000002
+DATA halves<>+56(SB)/4, $0x00000003
+DATA halves<>+60(SB)/4, $0x00000004
+DATA halves<>+64(SB)/4, $0x00000000
+DATA halves<>+68(SB)/4, $0x00000001
+DATA halves<>+72(SB)/4, $0x00000002
+DATA halves<>+76(SB)/4, $0x00000003
+DATA halves<>+80(SB)/4, $0x00000002
+DATA halves<>+84(SB)/4, $0x00000003
+DATA halves<>+88(SB)/4, $0x00000004
+DATA halves<>+92(SB)/4, $0x00000005
+DATA halves<>+96(SB)/4, $0x00000000
+DATA halves<>+100(SB)/4, $0x00000001
+DATA halves<>+104(SB)/4, $0x00000002
+DATA halves<>+108(SB)/4, $0x00000003
+DATA halves<>+112(SB)/4, $0x00000003
+DATA halves<>+116(SB)/4, $0x00000004
+DATA halves<>+120(SB)/4, $0x00000005
+DATA halves<>+124(SB)/4, $0x00000006
+DATA halves<>+128(SB)/4, $0x00000000
+DATA halves<>+132(SB)/4, $0x00000001
+DATA halves<>+136(SB)/4, $0x00000002
+DATA halves<>+140(SB)/4, $0x00000003
+DATA halves<>+144(SB)/4, $0x00000004
+DATA halves<>+148(SB)/4, $0x00000005
+DATA halves<>+152(SB)/4, $0x00000006
+DATA halves<>+156(SB)/4, $0x00000007
+GLOBL halves<>(SB), RODATA|NOPTR, $160
