@@ -42,19 +42,62 @@ func (s channelSpace) block(buf, x []float32, channel, b int) []float32 {
 	return buf[:n]
 }
 
-// each calls f for all channels; scratch has two blocks of elements, and two numbers for each block of a channel.
-func (s channelSpace) each(f func(channel int, copies *[2][]float32, ofBlocks *[2][]float32)) {
+// put copies block b of a channel from buf to its places in x.
+func (s channelSpace) put(x, buf []float32, channel, b int) {
+	image, at := b*rowBlock/s.plane, b*rowBlock%s.plane
+	for i := 0; i < len(buf); image, at = image+1, 0 {
+		i += copy(s.planeOf(x, image, channel)[at:], buf[i:])
+	}
+}
+
+// A channelWork is what a goroutine needs for a channel: memory for two blocks of elements and for two numbers of each
+// block, and the arguments of a pointwise kernel.
+type channelWork struct {
+	copies, ofBlocks [2][]float32
+	out              [1][]float32
+	in               [2][]float32
+	scalars          [4]float32
+}
+
+// each calls f for all channels.
+func (s channelSpace) each(f func(channel int, w *channelWork)) {
 	parRows(s.channels, s.count(), func(lo, hi int) {
 		blocks := s.blocks()
 		memory := borrow(2 * (rowBlock + blocks))
-		copies := [2][]float32{(*memory)[:rowBlock], (*memory)[rowBlock : 2*rowBlock]}
-		rest := (*memory)[2*rowBlock:]
-		ofBlocks := [2][]float32{rest[:blocks], rest[blocks : 2*blocks]}
+		copies, ofBlocks := *memory, (*memory)[2*rowBlock:]
+		w := channelWork{copies: [2][]float32{copies[:rowBlock], copies[rowBlock : 2*rowBlock]},
+			ofBlocks: [2][]float32{ofBlocks[:blocks], ofBlocks[blocks : 2*blocks]}}
 		for channel := lo; channel < hi; channel++ {
-			f(channel, &copies, &ofBlocks)
+			f(channel, &w)
 		}
 		giveBack(memory)
 	})
+}
+
+// smallPlane is how many elements a plane has at least for which a kernel is called.
+const smallPlane = 512
+
+// run computes out from the operands in: plane by plane, or block by block in copies.
+func (s channelSpace) run(f *vec.Fused, channel int, w *channelWork, out []float32, in ...[]float32) {
+	scalars := w.scalars[:f.Scalars]
+	if s.plane >= smallPlane {
+		for image := range s.images {
+			w.out[0] = s.planeOf(out, image, channel)
+			for i, x := range in {
+				w.in[i] = s.planeOf(x, image, channel)
+			}
+			f.Run(w.out[:], w.in[:len(in)], scalars)
+		}
+		return
+	}
+	for b := range s.blocks() {
+		for i, x := range in {
+			w.in[i] = s.block(w.copies[i], x, channel, b)
+		}
+		w.out[0] = w.copies[0][:len(w.in[0])]
+		f.Run(w.out[:], w.in[:len(in)], scalars)
+		s.put(out, w.out[0], channel, b)
+	}
 }
 
 var (
@@ -72,26 +115,22 @@ func BatchNorm(l *kernels.Launch) {
 	x, weight, bias := contiguousElements(l.In[0]), parameter(l, 1), parameter(l, 2)
 	y, means, variances := Slice[float32](l.Out[0]), Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
 	eps, n := float32(l.Floats[0]), float32(s.count())
-	s.each(func(channel int, copies, ofBlocks *[2][]float32) {
+	s.each(func(channel int, w *channelWork) {
 		first := x[channel*s.plane]
-		sums, distances := ofBlocks[0], ofBlocks[1]
+		sums, distances := w.ofBlocks[0], w.ofBlocks[1]
 		for b := range sums {
-			block := s.block(copies[0], x, channel, b)
+			block := s.block(w.copies[0], x, channel, b)
 			sums[b], distances[b] = vec.Sum(block), vec.SumSub(block, first)
 		}
 		mean, center := vec.Sum(sums)/n, first+vec.Sum(distances)/n
 		squares := sums
 		for b := range squares {
-			squares[b] = vec.SumSquaresSub(s.block(copies[0], x, channel, b), center)
+			squares[b] = vec.SumSquaresSub(s.block(w.copies[0], x, channel, b), center)
 		}
 		variance := vec.Sum(squares) / n
 		means[channel], variances[channel] = mean, variance
-		scalars := []float32{mean, inverseRoot(variance+eps) * weight[channel], bias[channel]}
-		out, in := make([][]float32, 1), make([][]float32, 1)
-		for image := range s.images {
-			out[0], in[0] = s.planeOf(y, image, channel), s.planeOf(x, image, channel)
-			batchNorm.Run(out, in, scalars)
-		}
+		w.scalars = [4]float32{mean, inverseRoot(variance+eps) * weight[channel], bias[channel]}
+		s.run(batchNorm, channel, w, y, x)
 	})
 }
 
@@ -108,11 +147,11 @@ func BatchNormGrad(l *kernels.Launch) {
 	means, variances, weight := parameter(l, 2), parameter(l, 3), parameter(l, 4)
 	dx, dweight, dbias := Slice[float32](l.Out[0]), Slice[float32](l.Out[1]), Slice[float32](l.Out[2])
 	eps, share := float32(l.Floats[0]), float32(1/float64(s.count()))
-	s.each(func(channel int, copies, ofBlocks *[2][]float32) {
+	s.each(func(channel int, w *channelWork) {
 		mean := means[channel]
-		sums, products := ofBlocks[0], ofBlocks[1]
+		sums, products := w.ofBlocks[0], w.ofBlocks[1]
 		for b := range sums {
-			ofG, ofX := s.block(copies[0], g, channel, b), s.block(copies[1], x, channel, b)
+			ofG, ofX := s.block(w.copies[0], g, channel, b), s.block(w.copies[1], x, channel, b)
 			sums[b], products[b] = vec.NormGradSums(ofG, ofX, mean, 1)
 		}
 		rstd := inverseRoot(variances[channel] + eps)
@@ -121,12 +160,7 @@ func BatchNormGrad(l *kernels.Launch) {
 		if l.Ints[0] != 1 {
 			return
 		}
-		scalars := []float32{mean, forBias * share, forWeight * rstd * share, rstd * weight[channel]}
-		out, in := make([][]float32, 1), make([][]float32, 2)
-		for image := range s.images {
-			out[0] = s.planeOf(dx, image, channel)
-			in[0], in[1] = s.planeOf(g, image, channel), s.planeOf(x, image, channel)
-			batchNormGrad.Run(out, in, scalars)
-		}
+		w.scalars = [4]float32{mean, forBias * share, forWeight * rstd * share, rstd * weight[channel]}
+		s.run(batchNormGrad, channel, w, dx, g, x)
 	})
 }
