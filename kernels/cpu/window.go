@@ -132,14 +132,17 @@ func (m *maxPooling) columnKeys(x []float32) {
 		m.eq(m.equal, row(r), m.most, nil)
 		m.sel(m.inRow, m.equal, m.numbers[r*width:(r+1)*width], m.inRow)
 	}
-	keys := m.keys[:len(m.most)]
+	keys, rows, starts := m.keys[:len(m.most)], view[uint32](m.inRow)[:len(m.most)], m.starts
 	for j, v := range m.most {
-		r := int(math.Float32bits(m.inRow[j]))
-		if v != v {
-			for r = last; x[m.starts[r]+j] == x[m.starts[r]+j]; r-- {
-			}
+		if v == v {
+			keys[j] = numberKey(v, starts[rows[j]]+j)
+			continue
 		}
-		keys[j] = poolKey(v, m.starts[r]+j)
+		r := last
+		for x[starts[r]+j] == x[starts[r]+j] {
+			r--
+		}
+		keys[j] = poolKey(v, starts[r]+j)
 	}
 }
 
@@ -147,15 +150,9 @@ func (m *maxPooling) columnKeys(x []float32) {
 func (m *maxPooling) row(y []float32, indices []int64, x []float32) {
 	step := m.windows[2].Dilation
 	for o, c := range m.columns[:len(y)] {
-		most := int64(math.MinInt64)
-		if step == 1 {
-			for _, k := range m.keys[c[0]:c[1]] {
-				most = max(most, k)
-			}
-		} else {
-			for k := c[0]; k < c[1]; k += step {
-				most = max(most, m.keys[k])
-			}
+		most := m.keys[c[0]]
+		for k := c[0] + step; k < c[1]; k += step {
+			most = max(most, m.keys[k])
 		}
 		at := poolIndex(most)
 		y[o], indices[o] = x[at], int64(at)
@@ -165,11 +162,16 @@ func (m *maxPooling) row(y []float32, indices []int64, x []float32) {
 // poolKey is a number that is the larger the larger v is, and of equal ones the earlier their index i in the plane, or
 // the later if they are NaN: then the largest element and its index are one maximum, without a branch.
 func poolKey(v float32, i int) int64 {
-	bits := int32(math.Float32bits(v))
-	sign, size := bits>>31, bits&math.MaxInt32
 	if v != v {
 		return math.MaxInt32<<32 | int64(i)
 	}
+	return numberKey(v, i)
+}
+
+// numberKey is poolKey of what is no NaN.
+func numberKey(v float32, i int) int64 {
+	bits := int32(math.Float32bits(v))
+	sign, size := bits>>31, bits&math.MaxInt32
 	return int64(size^sign-sign)<<32 | int64(^uint32(i)) // both zeros have size 0
 }
 
