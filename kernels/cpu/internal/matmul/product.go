@@ -196,8 +196,9 @@ func (p *product) doGroup(b *panel, i, rows, k0, kc int, packed []float32) {
 	}
 	i += panels * panelRows
 	rows -= panels * panelRows
-	for r := 0; r < rows; r += p.tier.rows {
-		p.doTiles(b, i+r, k0, kc, min(p.tier.rows, rows-r), 1, rest.from(r), 0)
+	for r, n := 0, 0; r < rows; r += n { // evenly: eight rows take longer as six and two than as four and four
+		n = divideUp(rows-r, divideUp(rows-r, p.tier.rows))
+		p.doTiles(b, i+r, k0, kc, n, 1, rest.from(r), 0)
 	}
 }
 
