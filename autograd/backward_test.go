@@ -102,6 +102,11 @@ func TestGradientsWritten(t *testing.T) {
 			autograd.Hook(w, func(g *tensor.Tensor) *tensor.Tensor { return g.Scale(2) })
 			autograd.Backward(x.Linear(w, nil).Square().Sum())
 		}},
+		{"a hook that transposes it", 0, func(x *tensor.Tensor) {
+			w := x.Scope().In(w)
+			autograd.Hook(w, func(g *tensor.Tensor) *tensor.Tensor { return g.T() })
+			autograd.Backward(x.Linear(w, nil).Square().Sum())
+		}},
 		{"a pass that fails in between", 1, func(x *tensor.Tensor) {
 			x.Scope().In(v) // its node comes first, so that it gets its gradient last
 			y := x.Linear(w, nil)
