@@ -37,6 +37,9 @@ type assembly struct {
 	// columns is the most columns of a block of C. A chunk of B of so many takes the level-2 cache of its processors:
 	// with 512 KB instead of 1 MB, products of 1024 and 2048 take 0.95 of the time on Zen 3.
 	columns int
+	// byGroups tells that a group of rows of A takes all chunks of B before the next group does: its part of C stays in
+	// the level-2 cache, where a chunk of B does not. Products of 512 to 2048 take 0.92 to 0.99 of the time on Zen 3.
+	byGroups bool
 
 	correlate []correlateFunc // by the number of taps
 

@@ -32,11 +32,12 @@ var kernelsAVX512 = assembly{
 }
 
 var kernelsAVX2 = assembly{
-	lanes:   8,
-	rows:    6,
-	wide:    []tileFunc{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2},
-	narrow:  []tileFunc{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
-	columns: 512,
+	lanes:    8,
+	rows:     6,
+	wide:     []tileFunc{nil, tile1x16AVX2, tile2x16AVX2, tile3x16AVX2, tile4x16AVX2, tile5x16AVX2, tile6x16AVX2},
+	narrow:   []tileFunc{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
+	columns:  512,
+	byGroups: true,
 	correlate: []correlateFunc{nil, correlate1AVX2, correlate2AVX2, correlate3AVX2, correlate4AVX2,
 		correlate5AVX2, correlate6AVX2, correlate7AVX2},
 	copyStrips:  copyStripsAVX2,

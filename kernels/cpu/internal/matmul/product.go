@@ -140,18 +140,30 @@ func (p *product) doBlock(b *panel, i0, i1 int) {
 		defer scratch.Put(memory)
 		group, packed = groupRows, memory[:]
 	}
-	for k0, kc := p.k0, 0; k0 < p.k1; k0 += kc {
-		kc = p.chunkEnd(k0) - k0
-		for i := i0; i < i1; i += group {
-			rows := min(group, i1-i)
-			p.doGroup(b, i, rows, k0, kc, packed)
-			if p.epilogue != nil && k0+kc == p.k {
-				for r := i; r < i+rows; r++ {
-					for _, s := range b.segments {
-						p.finish(r, s[0], p.c[r*p.ldc+s[0]:r*p.ldc+s[1]])
-					}
+	span := i1 - i0
+	if p.tier.byGroups {
+		span = group
+	}
+	for from := i0; from < i1; from += span {
+		to := min(from+span, i1)
+		for k0, kc := p.k0, 0; k0 < p.k1; k0 += kc {
+			kc = p.chunkEnd(k0) - k0
+			for i := from; i < to; i += group {
+				rows := min(group, to-i)
+				p.doGroup(b, i, rows, k0, kc, packed)
+				if p.epilogue != nil && k0+kc == p.k {
+					p.finishRows(b, i, i+rows)
 				}
 			}
+		}
+	}
+}
+
+// finishRows hands finished rows of a block to the epilogue.
+func (p *product) finishRows(b *panel, i0, i1 int) {
+	for i := i0; i < i1; i++ {
+		for _, s := range b.segments {
+			p.finish(i, s[0], p.c[i*p.ldc+s[0]:i*p.ldc+s[1]])
 		}
 	}
 }
