@@ -42,7 +42,7 @@ func (s channelSpace) block(buf, x []float32, channel, b int) []float32 {
 	return buf[:n]
 }
 
-// put copies block b of a channel from buf to its places in x.
+// put copies buf to block b of a channel of x.
 func (s channelSpace) put(x, buf []float32, channel, b int) {
 	image, at := b*rowBlock/s.plane, b*rowBlock%s.plane
 	for i := 0; i < len(buf); image, at = image+1, 0 {
@@ -74,13 +74,13 @@ func (s channelSpace) each(f func(channel int, w *channelWork)) {
 	})
 }
 
-// smallPlane is how many elements a plane has at least for which a kernel is called.
-const smallPlane = 512
+// leastPlane is the least number of elements for which a call for each plane takes less time than copies of blocks.
+const leastPlane = 512
 
 // run computes out from the operands in: plane by plane, or block by block in copies.
 func (s channelSpace) run(f *vec.Fused, channel int, w *channelWork, out []float32, in ...[]float32) {
 	scalars := w.scalars[:f.Scalars]
-	if s.plane >= smallPlane {
+	if s.plane >= leastPlane {
 		for image := range s.images {
 			w.out[0] = s.planeOf(out, image, channel)
 			for i, x := range in {
