@@ -34,7 +34,7 @@ const (
 	inReg     placeKind = iota // vector register n of the copy
 	inMask                     // mask register n of the copy
 	pinned                     // vector register n of the machine
-	inAcc                      // the register of accumulator n for the copy
+	inAcc                      // accumulator n of the copy, in a register or in memory
 	inSlot                     // spill slot n of the copy
 	inFixed                    // memory of fixed value n
 	constMask                  // mask register n of the machine
@@ -54,6 +54,7 @@ type alloc struct {
 	b     *body
 	regs  int         // vector registers of a copy
 	hoist map[int]int // fixed values that live in a machine register
+	sums  bool        // accumulators of some copies are in memory
 
 	pos    int     // the instruction being selected
 	uses   [][]int // positions where a value is used
@@ -215,7 +216,7 @@ func (a *alloc) register(v int) bool {
 		_, ok := a.hoist[int(in.k)]
 		return ok
 	case op(lane.OpAcc):
-		return true
+		return !a.sums || a.reg[v] != noValue
 	case op(lane.OpIn):
 		return a.slot[v] == noValue || a.reg[v] != noValue
 	}
@@ -228,7 +229,7 @@ func (a *alloc) need(v int) place {
 	switch {
 	case in.op == opFixed:
 		return a.needFixed(int(in.k))
-	case in.op == op(lane.OpAcc):
+	case in.op == op(lane.OpAcc) && !a.sums:
 		return place{inAcc, int(in.k)}
 	case a.reg[v] != noValue:
 		a.locked[a.reg[v]] = true
@@ -241,6 +242,10 @@ func (a *alloc) need(v int) place {
 		r := place{inReg, a.take(v)}
 		k := int(in.k)
 		a.steps = append(a.steps, func(m machine, j int) { m.loadIn(k, j, r) })
+		return r
+	case in.op == op(lane.OpAcc):
+		r := place{inReg, a.take(v)}
+		a.emit(move, place{inAcc, int(in.k)}, r)
 		return r
 	}
 	panic(fmt.Sprintf("value %d (%v) is nowhere", v, in.op))
@@ -264,7 +269,9 @@ func (a *alloc) any(v int) place {
 		if _, ok := a.hoist[k]; !ok && !(a.t == avx2 && a.s.fixed[k].kind == fixedUniform) {
 			return place{inFixed, k}
 		}
-	case in.op < 256 && in.op != op(lane.OpAcc) && a.reg[v] == noValue && a.slot[v] != noValue:
+	case in.op == op(lane.OpAcc) && a.reg[v] == noValue:
+		return place{inAcc, int(in.k)}
+	case in.op < 256 && a.reg[v] == noValue && a.slot[v] != noValue:
 		return place{inSlot, a.slot[v]}
 	}
 	return a.need(v)

@@ -153,8 +153,12 @@ type emitter struct {
 	tail     reg.Register // AVX2: address of the masks
 	spill    operand.Mem
 	slots    operand.Mem
-	passSums operand.Mem
-	accReg   []int // first register of an accumulator
+	accReg   []int       // first register of an accumulator
+	resident int         // copies whose accumulators are in registers: those of a part
+	part     int         // which one
+	extra    int         // copies behind them that have registers in the loop
+	sums     operand.Mem // accumulators of the copies behind the first part
+	partSums operand.Mem // of each result
 }
 
 // vec is the vector register of a place.
@@ -176,9 +180,24 @@ func (e *emitter) vecIndex(p place, j int) int {
 	case pinned:
 		return p.n
 	case inAcc:
-		return e.accReg[p.n] + j
+		if behind := e.own(j) - e.resident; behind >= 0 {
+			return e.accReg[0] - e.extra + behind
+		}
+		return e.accReg[p.n] + e.own(j)
 	}
 	return e.first + j%e.group*e.regs + p.n
+}
+
+// own is the number of copy j in the part whose accumulators are in registers.
+func (e *emitter) own(j int) int { return j - e.part*e.resident }
+
+// inMemory tells whether the accumulators of copy j are in memory.
+func (e *emitter) inMemory(j int) bool { return e.own(j) >= e.resident+e.extra }
+
+// sumAt is where accumulator k of copy j is kept, which is behind the first part.
+func (e *emitter) sumAt(k, j int) operand.Mem {
+	others := lanes/e.t.width - e.resident
+	return e.sums.Offset(4 * e.t.width * (k*others + j - e.resident))
 }
 
 // call emits the instruction of that name.
@@ -203,7 +222,13 @@ func (e *emitter) insImm(name string, imm, j int, ops ...place) {
 func (e *emitter) insOps(name string, args []operand.Op, j int, ops []place) {
 	for _, p := range ops {
 		switch p.kind {
-		case inReg, pinned, inAcc:
+		case inAcc:
+			if e.inMemory(j) {
+				args = append(args, e.sumAt(p.n, j))
+				continue
+			}
+			args = append(args, e.vec(p, j))
+		case inReg, pinned:
 			args = append(args, e.vec(p, j))
 		case inMask:
 			args = append(args, opmask[j%e.group*e.masks+p.n])
@@ -250,7 +275,7 @@ func (e *emitter) number(j int, to place) {
 
 // tailAt is the AVX2 mask of copy j.
 func (e *emitter) tailAt(j int) operand.Mem {
-	return operand.Mem{Base: e.tail, Disp: 32 * j}
+	return operand.Mem{Base: e.tail, Disp: 32 * e.own(j)}
 }
 
 func (e *emitter) loadIn(k, j int, to place) {

@@ -146,33 +146,46 @@ var (
 // plan decides how many copies of the body run interleaved and what stays in
 // registers.
 type plan struct {
-	copies int // vectors of one turn of the loop
-	group  int // of them interleaved
-	hoist  map[int]int
-	alloc  *alloc
+	copies   int // vectors of one turn of the loop
+	group    int // of them interleaved
+	resident int // of a kernel with results: vectors whose partial sums have registers
+	extra    int // and those behind them that have some in the loop, if its body is short
+	hoist    map[int]int
+	alloc    *alloc
 }
 
-// passes is how often a kernel with results goes over its elements, each time for other partial sums.
-func (k *kernel) passes(t *target, p *plan) int { return lanes / (p.copies * t.width) }
+// parts is into how many the partial sums of a kernel with results are divided: those of a part have registers at the
+// same time.
+func (k *kernel) parts(t *target, p *plan) int { return lanes / (p.resident * t.width) }
 
 func (k *kernel) plan(t *target, s *split) *plan {
 	p := &plan{copies: 1}
 	avail := t.free(s)
 	if len(k.results) > 0 {
-		for p.copies = lanes / t.width; len(k.results)*p.copies > t.regs/2; {
-			p.copies /= 2
+		p.copies = lanes / t.width
+		for p.resident = p.copies; len(k.results)*p.resident > t.regs/2; {
+			p.resident /= 2
 		}
-		avail -= len(k.results) * p.copies
+		if t == neonTarget {
+			p.copies = p.resident
+		}
+		avail -= len(k.results) * p.resident
 	}
+	sumsInMemory := p.copies > p.resident && len(k.results) > 0
 	probe := newAlloc(t, s, &s.loop, 256, nil)
+	probe.sums = sumsInMemory
 	k.run(probe, t)
 
+	if sumsInMemory && len(k.results) == 1 && len(probe.steps) <= 12 {
+		p.extra = max(0, avail-2*probe.peak-len(hoist(s, t, 0, avail)))
+		avail -= p.extra
+	}
 	p.group = unroll(len(probe.steps), len(k.ins)+len(k.outs), avail-4*probe.peak)
 	if k.interleaved() {
 		p.group = 2 // a long chain
 	}
 	if len(k.results) > 0 {
-		p.group = min(p.group, p.copies)
+		p.group = min(p.group, p.resident)
 	}
 	p.group = max(1, min(p.group, avail/probe.peak))
 	if probe.kpeak > 0 {
@@ -187,6 +200,7 @@ func (k *kernel) plan(t *target, s *split) *plan {
 	regs := min(probe.peak, avail)
 	p.hoist = hoist(s, t, regs*p.group, avail)
 	p.alloc = newAlloc(t, s, &s.loop, regs, p.hoist)
+	p.alloc.sums = sumsInMemory
 	k.run(p.alloc, t)
 	return p
 }
@@ -242,7 +256,11 @@ func (k *kernel) run(a *alloc, t *target) {
 
 func (e *emitter) accumulate(k, j int, from, spare place) {
 	r, mask := e.vec(from, j), e.vec(spare, j)
-	acc := e.vectors()[e.accReg[k]+j]
+	if e.inMemory(j) {
+		e.call(move, r, e.sumAt(k, j))
+		return
+	}
+	acc := e.vec(place{inAcc, k}, j)
 	switch {
 	case !e.masked:
 		e.call("VMOVAPS", r, acc)
@@ -267,7 +285,7 @@ func (k *kernel) emit(c *build.Context, t *target, pool *pool) {
 
 	e := &emitter{c: c, t: t, s: s, pool: pool, group: p.group, regs: p.alloc.regs, masks: p.alloc.kpeak,
 		spills: p.alloc.slots, uniforms: scalars, index: index, tail: masks, interleaved: k.interleaved(),
-		nonTemporal: k.nonTemporal}
+		nonTemporal: k.nonTemporal, resident: p.resident, extra: p.extra}
 	e.inType, e.outType = k.types()
 	e.unit = min(e.inType.size(), e.outType.size())
 	k.params(e)
@@ -372,7 +390,7 @@ func (k *kernel) finish(e *emitter) {
 	c.RET()
 }
 
-// frame lays out the stack: spilled values, slots and the results of passes.
+// frame lays out the stack: spilled values, slots, partial sums and the results of parts.
 func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
 	t, size := e.t, 0
 	local := func(n int) operand.Mem {
@@ -386,14 +404,15 @@ func (k *kernel) frame(e *emitter, p *plan, before *alloc) {
 	if e.s.slots > 0 {
 		e.slots = local(t.slotSize() * e.s.slots)
 	}
-	if len(k.results) > 0 && k.passes(t, p) > 1 {
-		e.passSums = local(4 * len(k.results) * k.passes(t, p))
+	if len(k.results) > 0 && k.parts(t, p) > 1 {
+		e.sums = local(4 * t.width * len(k.results) * (p.copies - p.resident))
+		e.partSums = local(4 * len(k.results) * k.parts(t, p))
 	}
 	if size <= smallFrame {
 		e.c.Attributes(attr.NOSPLIT)
 	}
 	for i := range k.results {
-		e.accReg = append(e.accReg, t.regs-(len(k.results)-i)*p.copies)
+		e.accReg = append(e.accReg, t.regs-(len(k.results)-i)*p.resident)
 	}
 }
 
@@ -492,93 +511,129 @@ func (k *kernel) tailAddress(e *emitter) {
 	c.NEGQ(count)
 }
 
-// reduceLoop is the loop of a kernel with results, which has one block of the canonical order. A pass is a loop over
-// those elements whose partial sums have registers: all 128, or 64 or 32 of them. A turn of it has a vector for each
-// register; then comes the tail, and the partial sums of the pass are joined.
+// reduceLoop is the loop of a kernel with results, which has one block of the canonical order. A turn of it adds to all
+// partial sums. Those of the first part are in registers, and if there are more, the others are on the stack: a pass
+// over the elements for each part would skip pieces of memory, and take twice as long where they are not in the caches.
+// Then each part in turn has the registers, takes the elements that are left, and is joined.
 func (k *kernel) reduceLoop(e *emitter, p *plan) {
-	passes := k.passes(e.t, p)
-	for pass := range passes {
-		k.pass(e, p, pass)
-		if pass == 0 && passes > 1 { // a short row has no elements for the others
-			e.c.Load(e.c.Param("n"), count)
-			e.c.CMPQ(count, operand.U32(lanes/passes))
-			e.c.JLE(operand.LabelRef("done"))
+	c, parts, span := e.c, k.parts(e.t, p), operand.U32(e.t.width*p.resident)
+	k.beginSums(e, p, parts)
+	c.SUBQ(operand.U32(lanes), count)
+	c.JL(operand.LabelRef("rest"))
+	c.Label("loop")
+	for j := 0; j < p.copies; j += p.group {
+		e.copies(p.alloc.steps, j, j+p.group)
+	}
+	c.ADDQ(operand.U32(4*lanes), index)
+	c.SUBQ(operand.U32(lanes), count)
+	c.JGE(operand.LabelRef("loop"))
+	c.Label("rest")
+	for j := p.resident; j < p.resident+p.extra; j++ {
+		e.call(move, e.vec(place{inAcc, 0}, j), e.sumAt(0, j))
+	}
+	e.extra = 0
+	c.ADDQ(operand.U32(lanes), count)
+	for e.part = range parts {
+		if e.part > 0 {
+			k.loadSums(e, p)
+			c.SUBQ(span, count)
+		}
+		c.JLE(operand.LabelRef(label("tree", e.part)))
+		if e.part == 0 && parts > 1 {
+			c.Label("short")
+		}
+		k.tail(e, p)
+		k.joinPart(e, p)
+		if parts > 1 {
+			for i := range k.results {
+				c.VMOVSS(xmm[e.accReg[i]], e.partSum(parts, i, e.part))
+			}
+		}
+		if e.part == 0 && parts > 1 { // a short row has no elements for the others
+			c.TESTQ(index, index)
+			c.JNE(operand.LabelRef("others"))
+			c.CMPQ(count, span)
+			c.JLE(operand.LabelRef("done"))
+			c.Label("others")
 		}
 	}
 	for i, r := range k.results {
-		k.joinPasses(e, passes, i, r)
+		k.joinParts(e, parts, i, r)
 	}
-	e.c.Label("done")
+	c.Label("done")
 	for i, r := range k.results {
 		k.storeResult(e, i, r)
 	}
 	k.finish(e)
 }
 
-func label(name string, pass int) string { return fmt.Sprint(name, pass) }
+func label(name string, part int) string { return fmt.Sprint(name, part) }
 
-// pass is one pass over the elements. The result i is in the first register of accumulator i.
-func (k *kernel) pass(e *emitter, p *plan, pass int) {
-	c, w := e.c, e.t.width
-	span := w * p.copies
-	loop, rest, tree := label("loop", pass), label("rest", pass), label("tree", pass)
-	if pass > 0 {
-		c.Load(c.Param("n"), count)
-		c.SUBQ(operand.U32(span*pass), count)
-		c.MOVQ(operand.U32(4*span*pass), index)
-	}
+// beginSums sets partial sums to the neutral element. A row that has elements for the first part alone needs no others.
+func (k *kernel) beginSums(e *emitter, p *plan, parts int) {
+	e.part = 0
 	for i, r := range k.results {
 		neutral := e.vectors()[e.accReg[i]]
 		e.loadConst(r.kind.neutral, neutral)
-		for j := range p.copies - 1 {
+		for j := range p.resident - 1 {
 			e.call("VMOVAPS", neutral, e.vectors()[e.accReg[i]+1+j])
 		}
 	}
-	c.SUBQ(operand.U32(span), count)
-	c.JL(operand.LabelRef(rest))
-	c.Label(loop)
-	for j := 0; j < p.copies; j += p.group {
-		e.copies(p.alloc.steps, j, j+p.group)
+	if parts == 1 {
+		return
 	}
-	c.ADDQ(operand.U32(4*lanes), index)
-	c.SUBQ(operand.U32(lanes), count)
-	c.JGE(operand.LabelRef(loop))
-	c.Label(rest)
-	c.ADDQ(operand.U32(span), count)
-	c.JLE(operand.LabelRef(tree))
-	k.tail(e, p, pass)
-	k.joinPass(e, p, pass)
+	e.c.CMPQ(count, operand.U32(e.t.width*p.resident))
+	e.c.JLE(operand.LabelRef("short"))
 	for i := range k.results {
-		if passes := k.passes(e.t, p); passes > 1 {
-			c.VMOVSS(xmm[e.accReg[i]], e.passSum(passes, i, pass))
+		for j := p.resident; j < p.copies; j++ {
+			if e.inMemory(j) {
+				e.call(move, e.vectors()[e.accReg[i]], e.sumAt(i, j))
+			} else {
+				e.call("VMOVAPS", e.vectors()[e.accReg[i]], e.vec(place{inAcc, i}, j))
+			}
 		}
 	}
 }
 
-// tail is what is left behind the turns of a pass: up to 64 elements at a time, which masks have room for.
-func (k *kernel) tail(e *emitter, p *plan, pass int) {
-	c, w := e.c, e.t.width
-	each := min(p.copies, 64/w)
-	for first := 0; first < p.copies; first += each {
-		more, end := first+each < p.copies, label("tree", pass)
-		if first > 0 {
-			end = label("full", pass)
+// loadSums loads the partial sums of a part.
+func (k *kernel) loadSums(e *emitter, p *plan) {
+	for i := range k.results {
+		for j := range p.resident {
+			e.call(move, e.sumAt(i, e.part*p.resident+j), e.vectors()[e.accReg[i]+j])
 		}
-		masked := label("masked", pass)
+	}
+}
+
+// tail is what is left behind the turns of the loop for a part: up to 64 elements at a time, which masks have room for.
+func (k *kernel) tail(e *emitter, p *plan) {
+	c, w := e.c, e.t.width
+	each := min(p.resident, 64/w)
+	from := e.part * p.resident
+	for first := from; first < from+p.resident; first += each {
+		last, more := first+each == from+p.resident, first+each < p.copies
+		end, full := label("tree", e.part), label("full", e.part)
+		if first > from {
+			end = full
+		}
+		masked := label("masked", e.part)
 		if more { // whole vectors first
-			c.CMPQ(count, operand.U32(64))
+			c.CMPQ(count, operand.U32(w*each))
 			c.JL(operand.LabelRef(masked))
-			for j := 0; j < each; j += p.group {
+			for j := first; j < first+each; j += p.group {
 				e.copies(p.alloc.steps, j, j+p.group)
 			}
-			c.SUBQ(operand.U32(64), count)
-			c.JNE(operand.LabelRef(label("upper", pass)))
-			c.TESTQ(index, index)
-			c.JNE(operand.LabelRef(label("full", pass)))
-			c.JMP(operand.LabelRef(label("four", pass)))
+			if last {
+				c.JMP(operand.LabelRef(full))
+			} else {
+				c.SUBQ(operand.U32(w*each), count)
+				c.JNE(operand.LabelRef(label("upper", e.part)))
+				c.TESTQ(index, index)
+				c.JNE(operand.LabelRef(full))
+				c.JMP(operand.LabelRef(label("four", e.part)))
+			}
 			c.Label(masked)
-		} else if first > 0 {
-			c.Label(label("upper", pass))
+		} else if first > from {
+			c.Label(label("upper", e.part))
 		}
 		if e.t == avx512 {
 			k.bits(e)
@@ -598,65 +653,66 @@ func (k *kernel) tail(e *emitter, p *plan, pass int) {
 			}
 		}
 		e.masked = false
-		if more {
+		if !last {
 			c.JMP(operand.LabelRef(end))
 		}
 	}
 }
 
-// joinPass joins the partial sums of a pass. In those of a short row one vector or four have all elements.
-func (k *kernel) joinPass(e *emitter, p *plan, pass int) {
+// joinPart joins the partial sums of a part. In those of a short row one vector or four have all elements.
+func (k *kernel) joinPart(e *emitter, p *plan) {
 	c := e.c
-	full, joined := label("full", pass), label("joined", pass)
+	full, joined := label("full", e.part), label("joined", e.part)
 	trees := func(n int) {
 		for i, r := range k.results {
 			k.tree(e, n, e.accReg[i], r)
 		}
 	}
-	if pass > 0 {
-		c.Label(label("tree", pass))
-		trees(p.copies)
+	if e.part > 0 {
+		c.Label(label("tree", e.part))
+		c.Label(full)
+		trees(p.resident)
 		return
 	}
 	if e.t == avx512 {
 		c.JMP(operand.LabelRef(full)) // the row has more than 64 elements
 	}
-	c.Label(label("tree", pass))
+	c.Label(label("tree", e.part))
 	c.TESTQ(index, index)
 	c.JNE(operand.LabelRef(full))
-	for n := 1; n < p.copies; n *= 4 {
-		longer := label(fmt.Sprintf("longer%d_", n), pass)
+	for n := 1; n < p.resident; n *= 4 {
+		longer := label(fmt.Sprintf("longer%d_", n), e.part)
 		c.CMPQ(count, operand.U32(n*e.t.width))
 		c.JG(operand.LabelRef(longer))
 		if n == 4 {
-			c.Label(label("four", pass))
+			c.Label(label("four", e.part))
 		}
 		trees(n)
 		c.JMP(operand.LabelRef(joined))
 		c.Label(longer)
 	}
 	c.Label(full)
-	trees(p.copies)
+	trees(p.resident)
 	c.Label(joined)
 }
 
-// passSum is where result i of a pass is kept.
-func (e *emitter) passSum(passes, i, pass int) operand.Mem {
-	return e.passSums.Offset(4 * (i*passes + pass))
+// partSum is where result i of a part is kept.
+func (e *emitter) partSum(parts, i, part int) operand.Mem {
+	return e.partSums.Offset(4 * (i*parts + part))
 }
 
-// joinPasses joins what the passes have for result i, neighbours first.
-func (k *kernel) joinPasses(e *emitter, passes, i int, r result) {
-	if passes == 1 {
+// joinParts joins what the parts have for result i, neighbours first.
+func (k *kernel) joinParts(e *emitter, parts, i int, r result) {
+	if parts == 1 {
 		return
 	}
 	first := e.accReg[i]
-	for pass := range passes {
-		e.c.VMOVSS(e.passSum(passes, i, pass), xmm[first+pass])
+	for part := range parts {
+		e.c.VMOVSS(e.partSum(parts, i, part), xmm[first+part])
 	}
-	for h := 1; h < passes; h *= 2 {
-		for pass := 0; pass < passes; pass += 2 * h {
-			e.combine(r.kind, xmm, first+pass, first+pass+h)
+	for h := 1; h < parts; h *= 2 {
+		for part := 0; part < parts; part += 2 * h {
+			e.combine(r.kind, xmm, first+part, first+part+h)
 		}
 	}
 }
@@ -756,7 +812,7 @@ func (e *emitter) combine(r *reduction, width []reg.Register, x, y int) {
 	})
 	sub := *e
 	sub.s, sub.group, sub.regs, sub.masks, sub.accReg = s, 1, 0, a.kpeak, []int{x, y}
-	sub.first, sub.width = 1, width
+	sub.first, sub.width, sub.part, sub.resident = 1, width, 0, 1
 	for _, step := range a.steps {
 		step(&sub, 0)
 	}

@@ -182,10 +182,10 @@ func (e *neonEmitter) pieceLoop(p *plan) {
 	e.finish()
 }
 
-// reduceLoop is the loop of a kernel with results, which has one block of the canonical order: passes as those of
-// kernel.reduceLoop.
+// reduceLoop is the loop of a kernel with results, which has one block of the canonical order: a pass over its elements
+// for each part of the partial sums, which then has the registers.
 func (e *neonEmitter) reduceLoop(p *plan) {
-	k, passes := e.k, e.k.passes(neonTarget, p)
+	k, passes := e.k, e.k.parts(neonTarget, p)
 	for pass := range passes {
 		e.pass(p, pass)
 		if pass == 0 && passes > 1 { // a short row has no elements for the others

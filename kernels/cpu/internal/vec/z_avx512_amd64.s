@@ -6321,9 +6321,9 @@ TEXT ·sumAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS Z24, Z30
 	VMOVAPS Z24, Z31
 	SUBQ    $0x00000080, CX
-	JL      rest0
+	JL      rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z1
 	VMOVUPS 128(DI)(AX*1), Z2
@@ -6350,9 +6350,9 @@ loop0:
 	VMOVAPS Z3, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -6551,9 +6551,9 @@ TEXT ·prodAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z1
 	VMOVUPS 128(DI)(AX*1), Z2
@@ -6580,9 +6580,9 @@ loop0:
 	VMOVAPS Z3, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -6782,9 +6782,9 @@ TEXT ·maxAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS   (DI)(AX*1), Z0
 	VMOVUPS   64(DI)(AX*1), Z3
 	VMOVUPS   128(DI)(AX*1), Z6
@@ -6843,9 +6843,9 @@ loop0:
 	VMOVAPS   Z9, Z31
 	ADDQ      $0x00000200, AX
 	SUBQ      $0x00000080, CX
-	JGE       loop0
+	JGE       loop
 
-rest0:
+rest:
 	ADDQ      $0x00000080, CX
 	JLE       tree0
 	CMPQ      CX, $0x00000040
@@ -7180,9 +7180,9 @@ TEXT ·minAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z2
 	VMOVUPS 128(DI)(AX*1), Z4
@@ -7225,9 +7225,9 @@ loop0:
 	VMOVAPS Z6, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -7496,9 +7496,9 @@ TEXT ·absMaxAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS   (DI)(AX*1), Z0
 	VMOVUPS   64(DI)(AX*1), Z3
 	VMOVUPS   128(DI)(AX*1), Z6
@@ -7565,9 +7565,9 @@ loop0:
 	VMOVAPS   Z9, Z31
 	ADDQ      $0x00000200, AX
 	SUBQ      $0x00000080, CX
-	JGE       loop0
+	JGE       loop
 
-rest0:
+rest:
 	ADDQ      $0x00000080, CX
 	JLE       tree0
 	CMPQ      CX, $0x00000040
@@ -7915,9 +7915,9 @@ TEXT ·absMinAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z2
 	VMOVUPS 128(DI)(AX*1), Z4
@@ -7968,9 +7968,9 @@ loop0:
 	VMOVAPS Z6, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -8250,9 +8250,9 @@ TEXT ·dotAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS Z24, Z30
 	VMOVAPS Z24, Z31
 	SUBQ    $0x00000080, CX
-	JL      rest0
+	JL      rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z2
 	VMOVUPS 128(DI)(AX*1), Z4
@@ -8295,9 +8295,9 @@ loop0:
 	VMOVAPS Z6, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -8522,9 +8522,9 @@ TEXT ·sumSquaresAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z1
 	VMOVUPS 128(DI)(AX*1), Z2
@@ -8567,9 +8567,9 @@ loop0:
 	VMOVAPS Z3, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -8794,9 +8794,9 @@ TEXT ·sumSubAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z1
 	VMOVUPS 128(DI)(AX*1), Z2
@@ -8831,9 +8831,9 @@ loop0:
 	VMOVAPS Z3, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -9046,9 +9046,9 @@ TEXT ·sumSquaresSubAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z1
 	VMOVUPS 128(DI)(AX*1), Z2
@@ -9091,9 +9091,9 @@ loop0:
 	VMOVAPS Z3, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -9982,9 +9982,9 @@ TEXT ·sumExpSubAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS      (DI)(AX*1), Z0
 	VMOVUPS      64(DI)(AX*1), Z3
 	VMOVUPS      128(DI)(AX*1), Z6
@@ -10147,9 +10147,9 @@ loop0:
 	VMOVAPS      Z9, Z31
 	ADDQ         $0x00000200, AX
 	SUBQ         $0x00000080, CX
-	JGE          loop0
+	JGE          loop
 
-rest0:
+rest:
 	ADDQ         $0x00000080, CX
 	JLE          tree0
 	CMPQ         CX, $0x00000040
@@ -10566,9 +10566,9 @@ TEXT ·expSubSumAVX512(SB), NOSPLIT, $0-28
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS      (SI)(AX*1), Z0
 	VMOVUPS      64(SI)(AX*1), Z3
 	VMOVUPS      128(SI)(AX*1), Z6
@@ -10739,9 +10739,9 @@ loop0:
 	VMOVAPS      Z10, Z31
 	ADDQ         $0x00000200, AX
 	SUBQ         $0x00000080, CX
-	JGE          loop0
+	JGE          loop
 
-rest0:
+rest:
 	ADDQ         $0x00000080, CX
 	JLE          tree0
 	CMPQ         CX, $0x00000040
@@ -11913,9 +11913,9 @@ TEXT ·normGradSumsAVX512(SB), NOSPLIT, $0-32
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (SI)(AX*1), Z0
 	VMOVUPS 64(SI)(AX*1), Z2
 	VMOVUPS 128(SI)(AX*1), Z4
@@ -11990,9 +11990,9 @@ loop0:
 	VMOVAPS Z6, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -12353,9 +12353,9 @@ TEXT ·normWeightGradSumsAVX512(SB), NOSPLIT, $0-32
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z2
 	VMOVUPS 128(DI)(AX*1), Z4
@@ -12446,9 +12446,9 @@ loop0:
 	VMOVAPS Z7, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -18670,9 +18670,9 @@ row:
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS   (DI)(AX*1), Z0
 	VMOVUPS   64(DI)(AX*1), Z3
 	VMOVUPS   128(DI)(AX*1), Z6
@@ -18731,9 +18731,9 @@ loop0:
 	VMOVAPS   Z9, Z31
 	ADDQ      $0x00000200, AX
 	SUBQ      $0x00000080, CX
-	JGE       loop0
+	JGE       loop
 
-rest0:
+rest:
 	ADDQ      $0x00000080, CX
 	JLE       tree0
 	CMPQ      CX, $0x00000040
@@ -19078,9 +19078,9 @@ row:
 	VMOVAPS Z24, Z30
 	VMOVAPS Z24, Z31
 	SUBQ    $0x00000080, CX
-	JL      rest0
+	JL      rest
 
-loop0:
+loop:
 	VMOVUPS (DI)(AX*1), Z0
 	VMOVUPS 64(DI)(AX*1), Z2
 	VMOVUPS 128(DI)(AX*1), Z4
@@ -19123,9 +19123,9 @@ loop0:
 	VMOVAPS Z6, Z31
 	ADDQ    $0x00000200, AX
 	SUBQ    $0x00000080, CX
-	JGE     loop0
+	JGE     loop
 
-rest0:
+rest:
 	ADDQ    $0x00000080, CX
 	JLE     tree0
 	CMPQ    CX, $0x00000040
@@ -19372,9 +19372,9 @@ row:
 	VMOVAPS      Z24, Z30
 	VMOVAPS      Z24, Z31
 	SUBQ         $0x00000080, CX
-	JL           rest0
+	JL           rest
 
-loop0:
+loop:
 	VMOVUPS      (SI)(AX*1), Z0
 	VMOVUPS      64(SI)(AX*1), Z3
 	VMOVUPS      128(SI)(AX*1), Z6
@@ -19545,9 +19545,9 @@ loop0:
 	VMOVAPS      Z10, Z31
 	ADDQ         $0x00000200, AX
 	SUBQ         $0x00000080, CX
-	JGE          loop0
+	JGE          loop
 
-rest0:
+rest:
 	ADDQ         $0x00000080, CX
 	JLE          tree0
 	CMPQ         CX, $0x00000040
