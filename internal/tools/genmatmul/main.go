@@ -43,6 +43,7 @@ func generate() (map[string][]byte, error) {
 		for taps := 1; taps <= mostTaps; taps++ {
 			correlate(g, set, taps)
 		}
+		slide(g, set)
 		peak(g, set)
 	}
 	copyPanels(g)
@@ -53,7 +54,6 @@ func generate() (map[string][]byte, error) {
 	maskedPlane(g, 1, false)
 	maskedPlane(g, 2, false)
 	maskedPlane(g, 2, true)
-	slide(g)
 	for rows := 1; rows <= mostPixels; rows++ {
 		pixels(g, rows)
 	}
@@ -61,6 +61,7 @@ func generate() (map[string][]byte, error) {
 	transpose(g, 4)
 	tails(g)
 	halves(g)
+	laneBits(g)
 
 	file, err := g.Result()
 	if err != nil {

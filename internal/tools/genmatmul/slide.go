@@ -6,11 +6,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// slide emits the chains of windows that slide over a plane, for AVX-512: a vector of windows in a row, four rows at a
-// time, then the others. Masks take the place of padding: what they leave out is loaded as zeros.
-func slide(g *build.Context) {
-	g.Function("slideAVX512")
-	g.Doc("slideAVX512 is assembly.slide for this tier.")
+// slide emits the chains of windows that slide over a plane: a vector of windows in a row, four rows at a time, then
+// the others. Masks take the place of padding: what they leave out is loaded as zeros. AVX2 stores whole vectors.
+func slide(g *build.Context, set isa) {
+	g.Function("slide" + set.name)
+	g.Doc("slide" + set.name + " is assembly.slide for this tier.")
 	g.Pragma("noescape")
 	g.Attributes(build.NOSPLIT)
 	g.SignatureExpr("func(dst *float32, dstRow int, src *float32, srcRow, ahead int, weights *float32, taps int, " +
@@ -23,14 +23,14 @@ func slide(g *build.Context) {
 	g.SHLQ(operand.U8(2), srcRow)
 	ahead := load("ahead")
 	g.SHLQ(operand.U8(2), ahead)
-	rows, to, from, at, mask, stored := g.GP64(), g.GP64(), g.GP64(), g.GP64(), g.K(), g.K()
+	rows, to, from, at := g.GP64(), g.GP64(), g.GP64(), g.GP64()
 	weight, left, tap := g.GP64(), g.GP64(), g.GP64()
-	sums := [4]reg.VecVirtual{g.ZMM(), g.ZMM(), g.ZMM(), g.ZMM()}
-	x, w := g.ZMM(), g.ZMM()
+	sums := [4]reg.VecVirtual{set.vector(g), set.vector(g), set.vector(g), set.vector(g)}
+	x, w, masks := set.vector(g), set.vector(g), newBitMasks(g, set)
 
 	body := func(label string, sums []reg.VecVirtual) {
 		for _, sum := range sums {
-			avx512.zero(g, sum)
+			set.zero(g, sum)
 		}
 		g.LEAQ(operand.Mem{Base: table, Disp: 32}, tap)
 		g.MOVQ(weights, weight)
@@ -38,13 +38,13 @@ func slide(g *build.Context) {
 		g.Label(label)
 		g.MOVQ(operand.Mem{Base: tap}, at)
 		g.LEAQ(operand.Mem{Base: from, Index: at, Scale: 4}, at)
-		g.KMOVW(operand.Mem{Base: tap, Disp: 8}, mask)
+		masks.read(operand.Mem{Base: tap, Disp: 8})
 		g.VBROADCASTSS(operand.Mem{Base: weight}, w)
 		for i, sum := range sums {
 			if i > 0 {
 				g.ADDQ(srcRow, at)
 			}
-			g.VMOVUPS_Z(operand.Mem{Base: at}, mask, x)
+			masks.load(operand.Mem{Base: at}, x)
 			g.VFMADD231PS(x, w, sum)
 		}
 		g.ADDQ(operand.U8(16), tap)
@@ -53,7 +53,7 @@ func slide(g *build.Context) {
 		g.JNE(operand.LabelRef(label))
 		for _, sum := range sums {
 			g.PREFETCHT0(operand.Mem{Base: from, Index: ahead, Scale: 1})
-			g.VMOVUPS(sum, stored, operand.Mem{Base: to})
+			masks.store(sum, operand.Mem{Base: to})
 			g.ADDQ(dstRow, to)
 			g.ADDQ(srcRow, from)
 		}
@@ -66,7 +66,7 @@ func slide(g *build.Context) {
 	g.LEAQ(operand.Mem{Base: dst, Index: to, Scale: 4}, to)
 	g.MOVQ(operand.Mem{Base: table, Disp: 16}, from)
 	g.LEAQ(operand.Mem{Base: src, Index: from, Scale: 4}, from)
-	g.KMOVW(operand.Mem{Base: table, Disp: 24}, stored)
+	masks.readStored(operand.Mem{Base: table, Disp: 24})
 	g.CMPQ(rows, operand.U8(4))
 	g.JLT(operand.LabelRef("rest"))
 	g.Label("rows")
@@ -87,4 +87,66 @@ func slide(g *build.Context) {
 	g.JNE(operand.LabelRef("block"))
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// bitMasks are the masks of slide, which come from memory as a bit for each lane.
+type bitMasks struct {
+	*build.Context
+	mask, stored reg.Register // AVX-512
+	lanes        reg.Register // AVX2: the bit of each lane
+	lanesSet     reg.Register // AVX2: a mask
+}
+
+func newBitMasks(g *build.Context, set isa) (m bitMasks) {
+	m.Context = g
+	if set.lanes == 16 {
+		m.mask, m.stored = g.K(), g.K()
+		return m
+	}
+	m.lanes, m.lanesSet = g.YMM(), g.YMM()
+	g.VMOVDQU(operand.NewDataAddr(operand.NewStaticSymbol("laneBits"), 0), m.lanes)
+	return m
+}
+
+// read reads the mask of the loads that follow.
+func (m *bitMasks) read(from operand.Mem) {
+	if m.mask != nil {
+		m.KMOVW(from, m.mask)
+		return
+	}
+	m.VPBROADCASTD(from, m.lanesSet)
+	m.VPAND(m.lanes, m.lanesSet, m.lanesSet)
+	m.VPCMPEQD(m.lanes, m.lanesSet, m.lanesSet)
+}
+
+// readStored reads the mask of stores.
+func (m *bitMasks) readStored(from operand.Mem) {
+	if m.stored != nil {
+		m.KMOVW(from, m.stored)
+	}
+}
+
+func (m *bitMasks) load(from operand.Mem, to reg.Register) {
+	if m.mask != nil {
+		m.VMOVUPS_Z(from, m.mask, to)
+		return
+	}
+	m.VMASKMOVPS(from, m.lanesSet, to)
+}
+
+func (m *bitMasks) store(from reg.Register, to operand.Mem) {
+	if m.stored != nil {
+		m.VMOVUPS(from, m.stored, to)
+		return
+	}
+	m.VMOVUPS(from, to)
+}
+
+// laneBits emits the bit of each lane of a vector.
+func laneBits(g *build.Context) {
+	g.StaticGlobal("laneBits")
+	g.DataAttributes(build.RODATA | build.NOPTR)
+	for i := range avx2.lanes {
+		g.AddDatum(4*i, operand.U32(1<<i))
+	}
 }

@@ -50,6 +50,7 @@ type assembly struct {
 	// and the lanes that see something; the others see 0. What is ahead elements further on is fetched.
 	slide func(dst *float32, dstRow int, src *float32, srcRow, ahead int, weights *float32, taps int,
 		blocks *int, count int)
+	slideLeast int // how many windows a row must have: with AVX2 vectors are stored whole
 
 	// copyStrips copies k rows to packed strips: some full ones and, if cols > 0, one of cols columns and padding.
 	copyStrips func(dst, src *float32, srcStride, k, strips, cols int)

@@ -91,3 +91,52 @@ func TestPlaneReadsInside(t *testing.T) {
 		}
 	}
 }
+
+// Nor, in windows, beyond a plane or its result, however narrow. Those that a tier knows have the chains of the others.
+func TestWindowsReadInside(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	for width := 1; width < 40; width++ {
+		plane, pad := [2]int{1 + r.IntN(7), width}, [2]int{r.IntN(2), r.IntN(3)}
+		var taps []Tap
+		for h := range min(3, plane[0]+2*pad[0]) {
+			for w := range min(3, plane[1]+2*pad[1]) {
+				taps = append(taps, Tap{0, h - pad[0], w - pad[1]})
+			}
+		}
+		last := taps[len(taps)-1]
+		size := [2]int{plane[0] + pad[0] - last.H, plane[1] + pad[1] - last.W}
+		integers := func(n int) []float32 { // whose sums are exact
+			x := make([]float32, n)
+			for i := range x {
+				x[i] = float32(r.IntN(9) - 4)
+			}
+			return x
+		}
+		src, weights := integers(plane[0]*plane[1]), integers(len(taps))
+		var want []float32
+		for i := range size[0] {
+			for j := range size[1] {
+				sum := float32(0)
+				for t, tap := range taps {
+					if h, w := i+tap.H, j+tap.W; h >= 0 && h < plane[0] && w >= 0 && w < plane[1] {
+						sum += weights[t] * src[h*width+w]
+					}
+				}
+				want = append(want, sum)
+			}
+		}
+		src, dst := beforeHole(t, src), beforeHole(t, make([]float32, size[0]*size[1]))
+		for _, tier := range tiers()[1:] {
+			force(t, tier)
+			windows := NewWindows(size, size[1], plane, width, 0, taps)
+			if windows == nil {
+				continue
+			}
+			clear(dst)
+			windows.Slide(dst, src, weights)
+			if !slices.Equal(dst, want) {
+				t.Fatalf("%v: windows of %v over %v: got %v, want %v", tier, taps, plane, dst, want)
+			}
+		}
+	}
+}

@@ -23,7 +23,7 @@ const slideRows = 4
 func NewWindows(size [2]int, dstRow int, plane [2]int, srcRow, ahead int, taps []Tap) *Windows {
 	const mostTaps, most = 32, 1 << 13
 	tier := current()
-	if tier == nil || tier.slide == nil || len(taps) == 0 || len(taps) > mostTaps ||
+	if tier == nil || tier.slide == nil || size[1] < tier.slideLeast || len(taps) == 0 || len(taps) > mostTaps ||
 		(size[0]/slideRows+3)*divideUp(size[1], tier.lanes)*len(taps) > most {
 		return nil
 	}
@@ -45,7 +45,8 @@ func NewWindows(size [2]int, dstRow int, plane [2]int, srcRow, ahead int, taps [
 		for rows < slideRows && i+rows < size[0] && within(i+rows) == bits {
 			rows++
 		}
-		for j := 0; j < size[1]; j += tier.lanes {
+		for next := 0; next < size[1]; next += tier.lanes {
+			j := max(0, min(next, size[1]-tier.lanes)) // the last vector overlaps the one before
 			n := min(tier.lanes, size[1]-j)
 			w.blocks = append(w.blocks, rows, i*dstRow+j, i*srcRow+j, lanesBelow(n))
 			for t, tap := range taps {

@@ -172,6 +172,11 @@ func correlate6AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, 
 //go:noescape
 func correlate7AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
 
+// slideAVX512 is assembly.slide for this tier.
+//
+//go:noescape
+func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
+
 // peakAVX512 does 12 independent vector multiply-adds of x n times.
 func peakAVX512(n int, x float32)
 
@@ -285,6 +290,11 @@ func correlate6AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, st
 //go:noescape
 func correlate7AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
 
+// slideAVX2 is assembly.slide for this tier.
+//
+//go:noescape
+func slideAVX2(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
+
 // peakAVX2 does 12 independent vector multiply-adds of x n times.
 func peakAVX2(n int, x float32)
 
@@ -327,11 +337,6 @@ func copyPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows i
 //
 //go:noescape
 func putPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
-
-// slideAVX512 is assembly.slide for this tier.
-//
-//go:noescape
-func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
 
 // pixels1AVX512 computes panels of 1 rows, see pixelsFunc.
 //

@@ -7520,6 +7520,117 @@ step:
 	VZEROUPPER
 	RET
 
+// func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·slideAVX512(SB), NOSPLIT, $8-72
+	MOVQ dst+0(FP), AX
+	MOVQ src+16(FP), CX
+	MOVQ dstRow+8(FP), DX
+	MOVQ srcRow+24(FP), BX
+	MOVQ weights+40(FP), SI
+	MOVQ blocks+56(FP), DI
+	MOVQ count+64(FP), R8
+	SHLQ $0x02, DX
+	SHLQ $0x02, BX
+	MOVQ ahead+32(FP), R9
+	SHLQ $0x02, R9
+
+block:
+	MOVQ  (DI), R10
+	MOVQ  8(DI), R11
+	LEAQ  (AX)(R11*4), R11
+	MOVQ  16(DI), R12
+	LEAQ  (CX)(R12*4), R12
+	KMOVW 24(DI), K2
+	CMPQ  R10, $0x04
+	JLT   rest
+
+rows:
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	LEAQ   32(DI), BP
+	MOVQ   SI, R14
+	MOVQ   taps+48(FP), R15
+
+tap4:
+	MOVQ         (BP), R13
+	LEAQ         (R12)(R13*4), R13
+	KMOVW        8(BP), K1
+	VBROADCASTSS (R14), Z5
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z0
+	ADDQ         BX, R13
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z1
+	ADDQ         BX, R13
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z2
+	ADDQ         BX, R13
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z3
+	ADDQ         $0x10, BP
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNE          tap4
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z0, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z1, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z2, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z3, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	SUBQ         $0x04, R10
+	CMPQ         R10, $0x04
+	JGE          rows
+
+rest:
+	TESTQ R10, R10
+	JE    next
+
+row:
+	VPXORD Z0, Z0, Z0
+	LEAQ   32(DI), BP
+	MOVQ   SI, R14
+	MOVQ   taps+48(FP), R15
+
+tap1:
+	MOVQ         (BP), R13
+	LEAQ         (R12)(R13*4), R13
+	KMOVW        8(BP), K1
+	VBROADCASTSS (R14), Z5
+	VMOVUPS.Z    (R13), K1, Z4
+	VFMADD231PS  Z4, Z5, Z0
+	ADDQ         $0x10, BP
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNE          tap1
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Z0, K2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	SUBQ         $0x01, R10
+	JNE          row
+
+next:
+	MOVQ taps+48(FP), R15
+	SHLQ $0x04, R15
+	LEAQ 32(DI)(R15*1), DI
+	DECQ R8
+	JNE  block
+	VZEROUPPER
+	RET
+
 // func peakAVX512(n int, x float32)
 // Requires: AVX, AVX512F
 TEXT ·peakAVX512(SB), NOSPLIT, $0-12
@@ -12624,6 +12735,121 @@ step:
 	VZEROUPPER
 	RET
 
+// func slideAVX2(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·slideAVX2(SB), NOSPLIT, $8-72
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+16(FP), CX
+	MOVQ    dstRow+8(FP), DX
+	MOVQ    srcRow+24(FP), BX
+	MOVQ    weights+40(FP), SI
+	MOVQ    blocks+56(FP), DI
+	MOVQ    count+64(FP), R8
+	SHLQ    $0x02, DX
+	SHLQ    $0x02, BX
+	MOVQ    ahead+32(FP), R9
+	SHLQ    $0x02, R9
+	VMOVDQU laneBits<>+0(SB), Y6
+
+block:
+	MOVQ (DI), R10
+	MOVQ 8(DI), R11
+	LEAQ (AX)(R11*4), R11
+	MOVQ 16(DI), R12
+	LEAQ (CX)(R12*4), R12
+	CMPQ R10, $0x04
+	JLT  rest
+
+rows:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	LEAQ   32(DI), BP
+	MOVQ   SI, R14
+	MOVQ   taps+48(FP), R15
+
+tap4:
+	MOVQ         (BP), R13
+	LEAQ         (R12)(R13*4), R13
+	VPBROADCASTD 8(BP), Y7
+	VPAND        Y6, Y7, Y7
+	VPCMPEQD     Y6, Y7, Y7
+	VBROADCASTSS (R14), Y5
+	VMASKMOVPS   (R13), Y7, Y4
+	VFMADD231PS  Y4, Y5, Y0
+	ADDQ         BX, R13
+	VMASKMOVPS   (R13), Y7, Y4
+	VFMADD231PS  Y4, Y5, Y1
+	ADDQ         BX, R13
+	VMASKMOVPS   (R13), Y7, Y4
+	VFMADD231PS  Y4, Y5, Y2
+	ADDQ         BX, R13
+	VMASKMOVPS   (R13), Y7, Y4
+	VFMADD231PS  Y4, Y5, Y3
+	ADDQ         $0x10, BP
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNE          tap4
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Y0, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Y1, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Y2, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Y3, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	SUBQ         $0x04, R10
+	CMPQ         R10, $0x04
+	JGE          rows
+
+rest:
+	TESTQ R10, R10
+	JE    next
+
+row:
+	VXORPS Y0, Y0, Y0
+	LEAQ   32(DI), BP
+	MOVQ   SI, R14
+	MOVQ   taps+48(FP), R15
+
+tap1:
+	MOVQ         (BP), R13
+	LEAQ         (R12)(R13*4), R13
+	VPBROADCASTD 8(BP), Y7
+	VPAND        Y6, Y7, Y7
+	VPCMPEQD     Y6, Y7, Y7
+	VBROADCASTSS (R14), Y5
+	VMASKMOVPS   (R13), Y7, Y4
+	VFMADD231PS  Y4, Y5, Y0
+	ADDQ         $0x10, BP
+	ADDQ         $0x04, R14
+	DECQ         R15
+	JNE          tap1
+	PREFETCHT0   (R12)(R9*1)
+	VMOVUPS      Y0, (R11)
+	ADDQ         DX, R11
+	ADDQ         BX, R12
+	SUBQ         $0x01, R10
+	JNE          row
+
+next:
+	MOVQ taps+48(FP), R15
+	SHLQ $0x04, R15
+	LEAQ 32(DI)(R15*1), DI
+	DECQ R8
+	JNE  block
+	VZEROUPPER
+	RET
+
 // func peakAVX2(n int, x float32)
 // Requires: AVX, FMA3
 TEXT ·peakAVX2(SB), NOSPLIT, $0-12
@@ -13062,117 +13288,6 @@ end:
 	ADDQ        SI, BX
 	DECQ        DI
 	JNE         row
-	VZEROUPPER
-	RET
-
-// func slideAVX512(dst *float32, dstRow int, src *float32, srcRow int, ahead int, weights *float32, taps int, blocks *int, count int)
-// Requires: AVX, AVX512F, MMX+
-TEXT ·slideAVX512(SB), NOSPLIT, $8-72
-	MOVQ dst+0(FP), AX
-	MOVQ src+16(FP), CX
-	MOVQ dstRow+8(FP), DX
-	MOVQ srcRow+24(FP), BX
-	MOVQ weights+40(FP), SI
-	MOVQ blocks+56(FP), DI
-	MOVQ count+64(FP), R8
-	SHLQ $0x02, DX
-	SHLQ $0x02, BX
-	MOVQ ahead+32(FP), R9
-	SHLQ $0x02, R9
-
-block:
-	MOVQ  (DI), R10
-	MOVQ  8(DI), R11
-	LEAQ  (AX)(R11*4), R11
-	MOVQ  16(DI), R12
-	LEAQ  (CX)(R12*4), R12
-	KMOVW 24(DI), K2
-	CMPQ  R10, $0x04
-	JLT   rest
-
-rows:
-	VPXORD Z0, Z0, Z0
-	VPXORD Z1, Z1, Z1
-	VPXORD Z2, Z2, Z2
-	VPXORD Z3, Z3, Z3
-	LEAQ   32(DI), BP
-	MOVQ   SI, R14
-	MOVQ   taps+48(FP), R15
-
-tap4:
-	MOVQ         (BP), R13
-	LEAQ         (R12)(R13*4), R13
-	KMOVW        8(BP), K1
-	VBROADCASTSS (R14), Z5
-	VMOVUPS.Z    (R13), K1, Z4
-	VFMADD231PS  Z4, Z5, Z0
-	ADDQ         BX, R13
-	VMOVUPS.Z    (R13), K1, Z4
-	VFMADD231PS  Z4, Z5, Z1
-	ADDQ         BX, R13
-	VMOVUPS.Z    (R13), K1, Z4
-	VFMADD231PS  Z4, Z5, Z2
-	ADDQ         BX, R13
-	VMOVUPS.Z    (R13), K1, Z4
-	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         $0x10, BP
-	ADDQ         $0x04, R14
-	DECQ         R15
-	JNE          tap4
-	PREFETCHT0   (R12)(R9*1)
-	VMOVUPS      Z0, K2, (R11)
-	ADDQ         DX, R11
-	ADDQ         BX, R12
-	PREFETCHT0   (R12)(R9*1)
-	VMOVUPS      Z1, K2, (R11)
-	ADDQ         DX, R11
-	ADDQ         BX, R12
-	PREFETCHT0   (R12)(R9*1)
-	VMOVUPS      Z2, K2, (R11)
-	ADDQ         DX, R11
-	ADDQ         BX, R12
-	PREFETCHT0   (R12)(R9*1)
-	VMOVUPS      Z3, K2, (R11)
-	ADDQ         DX, R11
-	ADDQ         BX, R12
-	SUBQ         $0x04, R10
-	CMPQ         R10, $0x04
-	JGE          rows
-
-rest:
-	TESTQ R10, R10
-	JE    next
-
-row:
-	VPXORD Z0, Z0, Z0
-	LEAQ   32(DI), BP
-	MOVQ   SI, R14
-	MOVQ   taps+48(FP), R15
-
-tap1:
-	MOVQ         (BP), R13
-	LEAQ         (R12)(R13*4), R13
-	KMOVW        8(BP), K1
-	VBROADCASTSS (R14), Z5
-	VMOVUPS.Z    (R13), K1, Z4
-	VFMADD231PS  Z4, Z5, Z0
-	ADDQ         $0x10, BP
-	ADDQ         $0x04, R14
-	DECQ         R15
-	JNE          tap1
-	PREFETCHT0   (R12)(R9*1)
-	VMOVUPS      Z0, K2, (R11)
-	ADDQ         DX, R11
-	ADDQ         BX, R12
-	SUBQ         $0x01, R10
-	JNE          row
-
-next:
-	MOVQ taps+48(FP), R15
-	SHLQ $0x04, R15
-	LEAQ 32(DI)(R15*1), DI
-	DECQ R8
-	JNE  block
 	VZEROUPPER
 	RET
 
@@ -15925,3 +16040,13 @@ DATA halves<>+148(SB)/4, $0x00000005
 DATA halves<>+152(SB)/4, $0x00000006
 DATA halves<>+156(SB)/4, $0x00000007
 GLOBL halves<>(SB), RODATA|NOPTR, $160
+
+DATA laneBits<>+0(SB)/4, $0x00000001
+DATA laneBits<>+4(SB)/4, $0x00000002
+DATA laneBits<>+8(SB)/4, $0x00000004
+DATA laneBits<>+12(SB)/4, $0x00000008
+DATA laneBits<>+16(SB)/4, $0x00000010
+DATA laneBits<>+20(SB)/4, $0x00000020
+DATA laneBits<>+24(SB)/4, $0x00000040
+DATA laneBits<>+28(SB)/4, $0x00000080
+GLOBL laneBits<>(SB), RODATA|NOPTR, $32
