@@ -415,10 +415,32 @@ func sameElsewhere(t *testing.T, what string, a, b *value) {
 	}
 }
 
+// sameFirst fails if the first matrices of halves of results [B T H D] differ.
+func sameFirst(t *testing.T, what string, a, b *value) {
+	t.Helper()
+	if !slices.Equal(matrix(a, 0, 0, 0, 2, 1), matrix(b, 0, 0, 0, 2, 1)) {
+		t.Fatalf("%s: other numbers", what)
+	}
+}
+
 // infiniteAt is v, halves, with +Inf at an offset.
 func infiniteAt(v value, offset int) value {
 	v.data = bytes.Clone(v.data)
 	binary.LittleEndian.PutUint16(v.data[2*offset:], uint16(floatBits(v.dtype, math.Inf(1))))
+	return v
+}
+
+// onlyFirst is v, halves [B H T D], with NaN for all that is not of the first matrix, the gaps of the layout too.
+func onlyFirst(v value) value {
+	whole, nan := v.data, uint16(floatBits(v.dtype, math.NaN()))
+	v.data = nil
+	for range len(whole) / 2 {
+		v.data = binary.LittleEndian.AppendUint16(v.data, nan)
+	}
+	for i := range v.Shape[2] {
+		at := 2 * (v.Offset + i*v.Strides[2])
+		copy(v.data[at:at+2*v.Shape[3]], whole[at:])
+	}
 	return v
 }
 
@@ -452,72 +474,84 @@ func TestFlash(t *testing.T) {
 		scale := oneOf(r, 0.05, 0.125, 0.3)
 		what := fmt.Sprintf("flash attention of %v, [%d %d %d %d], %d keys, causal %d, scale %v, %s", dtype, batch,
 			heads, rows, d, keys, causal, scale, draw(i))
-		l := &kernels.Launch{Op: hostOp("attention", cpu.Attention), Ints: []int{-rows, keys - causal*rows},
-			Floats: []float64{scale, 0}}
-		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d),
-			r.aligned(dtype, batch, heads, keys, d)}
-		out := []value{r.whole(dtype, batch, rows, heads, d), r.whole(kernels.Float32, batch, heads, rows),
-			r.whole(kernels.Float32, batch, heads, rows)}
-		run := func(out []value) {
-			got, err := on(t, b, l, in, out)
+		run := func(op *kernels.Op, in, out []value) []value {
+			got, err := on(t, b, &kernels.Launch{Op: op, Ints: []int{-rows, keys - causal*rows},
+				Floats: []float64{scale, 0}}, in, out)
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
 			for k := range out {
 				out[k].data = got[k]
 			}
-		}
-		run(out)
-		g := r.aligned(dtype, batch, heads, rows, d)
-		in, l.Op = append(in, out[0], out[1], out[2], g), hostOp("attention_grad", cpu.AttentionGrad)
-		gradients := func(wide int) []value {
-			flashWide = wide
-			out := []value{r.whole(dtype, batch, rows, heads, d), r.whole(dtype, batch, keys, heads, d),
-				r.whole(dtype, batch, keys, heads, d)}
-			run(out)
 			return out
 		}
-		grads := gradients(1)
-		sameBits(t, what, grads, gradients(math.MaxInt))
+		attend := func(in []value) []value {
+			return run(hostOp("attention", cpu.Attention), in, []value{r.whole(dtype, batch, rows, heads, d),
+				r.whole(kernels.Float32, batch, heads, rows), r.whole(kernels.Float32, batch, heads, rows)})
+		}
+		gradients := func(wide int, in, out []value, g value) []value {
+			flashWide = wide
+			return run(hostOp("attention_grad", cpu.AttentionGrad), append(slices.Concat(in, out), g),
+				[]value{r.whole(dtype, batch, rows, heads, d), r.whole(dtype, batch, keys, heads, d),
+					r.whole(dtype, batch, keys, heads, d)})
+		}
+		in := []value{r.aligned(dtype, batch, heads, rows, d), r.aligned(dtype, batch, heads, keys, d),
+			r.aligned(dtype, batch, heads, keys, d)}
+		g := r.aligned(dtype, batch, heads, rows, d)
+		out := attend(in)
+		grads := gradients(1, in, out, g)
+		sameBits(t, what, grads, gradients(math.MaxInt, in, out, g))
 		if i%5 == 2 {
-			in[6].data = make([]byte, len(g.data))
-			wantZeros(t, what+", whose result has no gradient", gradients(1))
-			in[6] = g
+			none := g
+			none.data = make([]byte, len(g.data))
+			wantZeros(t, what+", whose result has no gradient", gradients(1, in, out, none))
 		}
-		if all := in; causal != 0 && keys > 64 { // what is infinite reaches the same tiles, and no other matrix
-			in = slices.Clone(in)
+		if i%5 == 1 { // nothing of other matrices, and of what lies between rows, reaches a matrix
+			in := []value{onlyFirst(in[0]), onlyFirst(in[1]), onlyFirst(in[2])}
+			again := attend(in)
+			sameFirst(t, what+", beside NaN", &out[0], &again[0])
+			for k, x := range gradients(1, in, again, onlyFirst(g)) {
+				sameFirst(t, fmt.Sprintf("gradient %d of %s, beside NaN", k, what), &grads[k], &x)
+			}
+		}
+		if causal != 0 && keys > 64 { // what is infinite reaches the same tiles, and no other matrix
+			in := slices.Clone(in)
 			in[1] = infiniteAt(in[1], in[1].Offset+64*in[1].Strides[2])
-			sameBits(t, what+", an infinite key", gradients(1)[:1], gradients(math.MaxInt)[:1])
-			again := slices.Clone(out)
-			in, l.Op = in[:3], hostOp("attention", cpu.Attention)
-			run(again)
+			sameBits(t, what+", an infinite key", gradients(1, in, out, g)[:1],
+				gradients(math.MaxInt, in, out, g)[:1])
+			again := attend(in)
 			sameElsewhere(t, what+", an infinite key", &out[0], &again[0])
-			in = all
 		}
-		u, least := 0x1p-11, 0x1p-25
-		if dtype == kernels.BFloat16 {
-			u, least = 0x1p-8, 0
+		f := exact.Attention{T: rows, S: keys, D: d, Causal: causal != 0, Scale: scale}
+		nearFloat64(t, what, f, append(in, g), out, grads)
+	}
+}
+
+// nearFloat64 holds results and gradients of halves [B T H D] against attention f of the operands, the last of which is
+// the gradient of the result, within the bounds of their type.
+func nearFloat64(t *testing.T, what string, f exact.Attention, in, out, grads []value) {
+	t.Helper()
+	u, least := 0x1p-11, 0x1p-25
+	if in[0].dtype == kernels.BFloat16 {
+		u, least = 0x1p-8, 0
+	}
+	batch, heads := in[0].Shape[0], in[0].Shape[1]
+	for n := range batch * heads {
+		i, h := n/heads, n%heads
+		f.Q, f.K = matrix(&in[0], i, h, 0, 1, 2), matrix(&in[1], i, h, 0, 1, 2)
+		f.V, f.G = matrix(&in[2], i, h, 0, 1, 2), matrix(&in[3], i, h, 0, 1, 2)
+		want, sizes := f.Results()
+		got := [][]float64{matrix(&out[0], i, h, 0, 2, 1)}
+		for k := range grads {
+			got = append(got, matrix(&grads[k], i, h, 0, 2, 1))
 		}
-		for n := range batch * heads {
-			i, h := n/heads, n%heads
-			f := &exact.Attention{
-				T: rows, S: keys, D: d, Causal: causal != 0, Scale: scale,
-				Q: matrix(&in[0], i, h, 0, 1, 2), K: matrix(&in[1], i, h, 0, 1, 2), V: matrix(&in[2], i, h, 0, 1, 2),
-				G: matrix(&g, i, h, 0, 1, 2),
+		for k := range got {
+			// p and ds that are small are multiplied by at most as many numbers below 5.
+			if err := exact.Near(got[k], want[k], sizes[k], u, 5*least*float64(max(f.T, f.S))); err != nil {
+				t.Fatalf("result %d of %s: %v", k, what, err)
 			}
-			want, sizes := f.Results()
-			got := [][]float64{matrix(&out[0], i, h, 0, 2, 1)}
-			for k := range grads {
-				got = append(got, matrix(&grads[k], i, h, 0, 2, 1))
-			}
-			for k := range got {
-				// p and ds that are small are multiplied by at most as many numbers below 5.
-				if err := exact.Near(got[k], want[k], sizes[k], u, 5*least*float64(max(rows, keys))); err != nil {
-					t.Fatalf("result %d of %s: %v", k, what, err)
-				}
-			}
-			nearMaxima(t, what, out[1].data[4*n*rows:], out[2].data[4*n*rows:], want, sizes)
 		}
+		nearMaxima(t, what, out[1].data[4*n*f.T:], out[2].data[4*n*f.T:], want, sizes)
 	}
 }
 
