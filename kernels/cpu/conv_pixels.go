@@ -27,20 +27,21 @@ func (u *unfolding[T]) pixelsFit(all [3][]reach) bool {
 	return pixels == u.dstChannel
 }
 
-// pixelCost is about what a part costs, for each group, in multiply-adds: tiles, for which weights come from a cache in
-// no less time, their sums, packing the weights, and the transposition of the result.
+// pixelCost is about what a part costs, for each group, in multiply-adds: rows of pixels in pieces, each of which takes
+// the latency of two multiply-adds a term or longer, or that of weights from a far cache, their sums, packing the
+// weights, and the transposition of the result.
 func (u *unfolding[T]) pixelCost(r [3]reach) int {
-	const vector, transpose, pack, nearWeights, farWeights = 16, 14, 64, 4, 24
+	const farWeights = 24
 	k, lanes := len(r[0].taps)*len(r[1].taps)*len(r[2].taps)*u.channels, matmul.PixelLanes()
-	weights, strips := nearWeights, (u.m+lanes-1)/lanes
+	vector, transpose, pack := lanes/2, 7*lanes/16, 2*lanes
+	least, strips := 128/lanes, (u.m+lanes-1)/lanes
 	if k*u.m > mostWeights {
-		weights = farWeights
+		least = farWeights
 	}
-	width, images := r[2].count, u.images*r[0].count*r[1].count
+	width, rows := r[2].count, u.images*r[0].count*r[1].count
 	pieces := (width + matmul.MostPixels() - 1) / matmul.MostPixels()
-	each := (width + pieces - 1) / pieces
-	tile := k*max(2*each, weights) + (k+matmul.Chunk-1)/matmul.Chunk*(5*each+20)
-	return images*(pieces*strips*tile*vector+transpose*u.m*width) + pack*k*u.m
+	row := k*max(2*width, least*pieces) + (k+matmul.Chunk-1)/matmul.Chunk*(5*width+20*pieces)
+	return rows*(strips*row*vector+transpose*u.m*width) + pack*k*u.m
 }
 
 // pixelByPixel computes the parts.
@@ -122,7 +123,7 @@ func (x *channelsLast[T]) pixelsPay() bool {
 	if _, ok := any(x.src).([]float32); !ok || lanes == 0 || run%lanes == 0 || x.dilation[2] != 1 {
 		return false
 	}
-	const vector, pack, least = 16, 12, 6
+	vector, pack, least := lanes/2, 3*lanes/8, 192/lanes
 	columns, rows := kernels.Count(x.k[:])*x.in, x.k[0]*x.k[1]
 	pieces := (run + matmul.MostPixels() - 1) / matmul.MostPixels()
 	strips := (x.out + lanes - 1) / lanes

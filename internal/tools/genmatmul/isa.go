@@ -11,13 +11,14 @@ type isa struct {
 	name   string // suffix of function names
 	lanes  int    // float32 lanes of a vector
 	rows   int    // rows of the micro-kernel
+	pixels int    // rows of two sums that there are registers for beside two vectors of B and an element of A
 	unroll int    // steps of k in one turn of the loop
 }
 
 // The tile of C fills the registers: 12x2 of 32 and 6x2 of 16 hold sums, two hold a row of B, one an element of A.
 var (
-	avx512 = isa{name: "AVX512", lanes: 16, rows: 12, unroll: 1}
-	avx2   = isa{name: "AVX2", lanes: 8, rows: 6, unroll: 4}
+	avx512 = isa{name: "AVX512", lanes: 16, rows: 12, pixels: 14, unroll: 1}
+	avx2   = isa{name: "AVX2", lanes: 8, rows: 6, pixels: 6, unroll: 4}
 )
 
 // bytes is the size of a vector.

@@ -43,6 +43,9 @@ func generate() (map[string][]byte, error) {
 		for taps := 1; taps <= mostTaps; taps++ {
 			correlate(g, set, taps)
 		}
+		for rows := 1; rows <= set.pixels; rows++ {
+			pixels(g, set, rows)
+		}
 		slide(g, set)
 		peak(g, set)
 	}
@@ -54,9 +57,6 @@ func generate() (map[string][]byte, error) {
 	maskedPlane(g, 1, false)
 	maskedPlane(g, 2, false)
 	maskedPlane(g, 2, true)
-	for rows := 1; rows <= mostPixels; rows++ {
-		pixels(g, rows)
-	}
 	transpose(g, 8)
 	transpose(g, 4)
 	tails(g)

@@ -8,16 +8,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// mostPixels is how many rows of two sums, with the vectors of B and an element of A, AVX-512 has registers for.
-const mostPixels = 14
-
-// pixelStrip is the bytes of a row of a strip of B.
-const pixelStrip = 2 * 64
-
-// pixels emits the kernel of panels of so many rows with strips of two vectors, for AVX-512. The sums are in registers
-// from the first k to the last; A is read through its table.
-func pixels(g *build.Context, rows int) {
-	name := fmt.Sprintf("pixels%dAVX512", rows)
+// pixels emits the kernel of panels of so many rows with strips of two vectors. The sums are in registers from the
+// first k to the last; A is read through its table.
+func pixels(g *build.Context, set isa, rows int) {
+	name := fmt.Sprintf("pixels%d%s", rows, set.name)
 	g.Function(name)
 	g.Doc(fmt.Sprintf("%s computes panels of %d rows, see pixelsFunc.", name, rows))
 	g.Pragma("noescape")
@@ -35,7 +29,7 @@ func pixels(g *build.Context, rows int) {
 		ldc := t.stride("ldc")
 		for r := range sums {
 			for v, sum := range sums[r] {
-				f(sum, operand.Mem{Base: c, Disp: 64 * v})
+				f(sum, operand.Mem{Base: c, Disp: set.bytes() * v})
 			}
 			if r < rows-1 {
 				g.ADDQ(ldc, c)
@@ -54,11 +48,11 @@ func pixels(g *build.Context, rows int) {
 	g.Label("panel")
 	for r := range sums {
 		for v := range sums[r] {
-			sums[r][v] = g.ZMM()
-			avx512.zero(g, sums[r][v])
+			sums[r][v] = set.vector(g)
+			set.zero(g, sums[r][v])
 		}
 	}
-	b := pixelSteps(t, panelA, at, read, apart, address, sums)
+	b := pixelSteps(t, set, panelA, at, read, apart, address, sums)
 
 	g.Label("sums")
 	c := g.GP64()
@@ -74,7 +68,7 @@ func pixels(g *build.Context, rows int) {
 
 	g.Comment("On to the next strip: b is behind this one.")
 	g.MOVQ(b, t.arg("b"))
-	g.ADDQ(operand.U32(pixelStrip), t.arg("c"))
+	g.ADDQ(operand.U32(2*set.bytes()), t.arg("c"))
 	g.DECQ(t.arg("strips"))
 	g.JNE(operand.LabelRef("strip"))
 	g.VZEROUPPER()
@@ -82,20 +76,20 @@ func pixels(g *build.Context, rows int) {
 }
 
 // pixelSteps emits the loop over k, once with lines that are fetched and once without, and returns where B then is.
-func pixelSteps(t *tileKernel, panelA operand.Mem, at, read, apart reg.GPVirtual, address []operand.Mem,
+func pixelSteps(t *tileKernel, set isa, panelA operand.Mem, at, read, apart reg.GPVirtual, address []operand.Mem,
 	sums [][2]reg.VecVirtual) (b reg.GPVirtual) {
 	g := t.Context
 	k, columns, a := t.load("k"), t.load("aCols"), g.GP64()
 	b = g.GP64()
 	g.MOVQ(t.arg("b"), b)
 	g.MOVQ(panelA, a)
-	of, element := [2]reg.VecVirtual{g.ZMM(), g.ZMM()}, g.ZMM()
+	of, element := [2]reg.VecVirtual{set.vector(g), set.vector(g)}, set.vector(g)
 	step := func(fetch func()) {
 		g.MOVQ(operand.Mem{Base: columns}, at)
 		g.LEAQ(operand.Mem{Base: a, Index: at, Scale: 4}, at)
 		fetch()
 		for v := range of {
-			g.VMOVUPS(operand.Mem{Base: b, Disp: 64 * v}, of[v])
+			g.VMOVUPS(operand.Mem{Base: b, Disp: set.bytes() * v}, of[v])
 		}
 		for r := range sums {
 			g.VBROADCASTSS(address[r], element)
@@ -104,7 +98,7 @@ func pixelSteps(t *tileKernel, panelA operand.Mem, at, read, apart reg.GPVirtual
 			}
 		}
 		g.ADDQ(operand.U8(8), columns)
-		g.ADDQ(operand.U32(pixelStrip), b)
+		g.ADDQ(operand.U32(2*set.bytes()), b)
 		g.DECQ(k)
 	}
 	g.CMPQ(t.arg("lines"), operand.U8(0))

@@ -41,6 +41,7 @@ var kernelsAVX2 = assembly{
 	byGroups: true,
 	correlate: []correlateFunc{nil, correlate1AVX2, correlate2AVX2, correlate3AVX2, correlate4AVX2,
 		correlate5AVX2, correlate6AVX2, correlate7AVX2},
+	pixels:      []pixelsFunc{nil, pixels1AVX2, pixels2AVX2, pixels3AVX2, pixels4AVX2, pixels5AVX2, pixels6AVX2},
 	slide:       slideAVX2,
 	slideLeast:  8,
 	copyStrips:  copyStripsAVX2,

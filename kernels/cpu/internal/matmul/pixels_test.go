@@ -4,18 +4,19 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // Pixels have the bits of the product of matrices: for rows of any length, chunks of 256 terms or with gaps, columns of
 // the weight one by one, channels that fill no vector, results a step apart.
 func TestPixels(t *testing.T) {
-	if !slices.Contains(tiers(), vec.AVX512) {
-		t.Skip("no AVX-512")
+	for _, tier := range tiers() {
+		if force(t, tier); PixelLanes() > 0 {
+			testPixels(t, rand.New(rand.NewPCG(21, 22)))
+		}
 	}
-	force(t, vec.AVX512)
-	r := rand.New(rand.NewPCG(21, 22))
+}
+
+func testPixels(t *testing.T, r *rand.Rand) {
 	for n := 1; n <= 2*MostPixels()+2; n++ {
 		m, k, rows := 1+r.IntN(70), []int{r.IntN(4) * r.IntN(9), 250 + r.IntN(300)}[r.IntN(2)], 1+r.IntN(3)
 		row, step, apart := 50+r.IntN(9), 1+r.IntN(2), 1+r.IntN(2)

@@ -172,6 +172,76 @@ func correlate6AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, 
 //go:noescape
 func correlate7AVX512(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
 
+// pixels1AVX512 computes panels of 1 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels1AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels2AVX512 computes panels of 2 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels2AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels3AVX512 computes panels of 3 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels3AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels4AVX512 computes panels of 4 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels4AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels5AVX512 computes panels of 5 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels5AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels6AVX512 computes panels of 6 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels6AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels7AVX512 computes panels of 7 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels7AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels8AVX512 computes panels of 8 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels8AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels9AVX512 computes panels of 9 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels9AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels10AVX512 computes panels of 10 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels10AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels11AVX512 computes panels of 11 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels11AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels12AVX512 computes panels of 12 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels12AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels13AVX512 computes panels of 13 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels13AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels14AVX512 computes panels of 14 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels14AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
 // slideAVX512 is assembly.slide for this tier.
 //
 //go:noescape
@@ -290,6 +360,36 @@ func correlate6AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, st
 //go:noescape
 func correlate7AVX2(k int, grad *float32, gradRow int, x *float32, rows *int, step int, c *float32, cRow int)
 
+// pixels1AVX2 computes panels of 1 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels1AVX2(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels2AVX2 computes panels of 2 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels2AVX2(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels3AVX2 computes panels of 3 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels3AVX2(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels4AVX2 computes panels of 4 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels4AVX2(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels5AVX2 computes panels of 5 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels5AVX2(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
+// pixels6AVX2 computes panels of 6 rows, see pixelsFunc.
+//
+//go:noescape
+func pixels6AVX2(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
+
 // slideAVX2 is assembly.slide for this tier.
 //
 //go:noescape
@@ -337,76 +437,6 @@ func copyPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows i
 //
 //go:noescape
 func putPlane2AVX512(dst *float32, dstRow int, src *float32, srcRow int, rows int, n int)
-
-// pixels1AVX512 computes panels of 1 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels1AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels2AVX512 computes panels of 2 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels2AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels3AVX512 computes panels of 3 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels3AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels4AVX512 computes panels of 4 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels4AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels5AVX512 computes panels of 5 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels5AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels6AVX512 computes panels of 6 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels6AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels7AVX512 computes panels of 7 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels7AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels8AVX512 computes panels of 8 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels8AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels9AVX512 computes panels of 9 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels9AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels10AVX512 computes panels of 10 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels10AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels11AVX512 computes panels of 11 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels11AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels12AVX512 computes panels of 12 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels12AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels13AVX512 computes panels of 13 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels13AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
-
-// pixels14AVX512 computes panels of 14 rows, see pixelsFunc.
-//
-//go:noescape
-func pixels14AVX512(k int, a *float32, aRow int, aCols *int, aPanel int, b *float32, c *float32, ldc int, cPanel int, panels int, strips int, add bool, read *float32, write *float32, lines int)
 
 // transpose8 sets dst[p*step+r] = src[r*row+p] for r < 8 and p < k, with k a multiple of 4.
 //
