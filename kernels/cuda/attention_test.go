@@ -322,6 +322,8 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 		batch, heads, rows, keys = 1, 3, 256, 256
 	case i == 14: // heads of 128 in whole tiles
 		batch, heads, rows, keys, causal = 1, 1, 192, 256, 1
+	case i == 16: // heads of 96 in more than a block
+		batch, heads, rows, keys = 1, 2, 130, 200
 	case i%5 == 0: // more tiles than stages, whole ones and a ragged end
 		batch, heads, rows = 1, 1, 129+r.IntN(80)
 		keys = max(rows, 193+r.IntN(80))
@@ -453,7 +455,10 @@ func flashKernels(t *testing.T, b *Backend, r fuzz) func(i int) string {
 	return func(i int) string {
 		flashShort = []int{short, 1, 1}[i%3]
 		flashHopper, flashCache = oneOf(r, 1, 1, hopper, math.MaxInt), oneOf(r, 0, cache)
-		if i == 9 {
+		switch i {
+		case 0: // heads of 64 in more than a block, not by wgmma
+			flashHopper = math.MaxInt
+		case 9:
 			flashHopper, flashCache = 1, 2*4*256*64
 		}
 		return fmt.Sprintf("short below %d, wgmma from %d on", flashShort, flashHopper)
