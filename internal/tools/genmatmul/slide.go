@@ -92,50 +92,48 @@ func slide(g *build.Context, set isa) {
 // bitMasks are the masks of slide, which come from memory as a bit for each lane.
 type bitMasks struct {
 	*build.Context
-	mask, stored reg.Register // AVX-512
-	lanes        reg.Register // AVX2: the bit of each lane
-	lanesSet     reg.Register // AVX2: a mask
+	mask   reg.Register // of loads
+	stored reg.Register // AVX-512: of stores
+	bits   reg.Register // AVX2: that of each lane
 }
 
-func newBitMasks(g *build.Context, set isa) (m bitMasks) {
-	m.Context = g
+func newBitMasks(g *build.Context, set isa) bitMasks {
 	if set.lanes == 16 {
-		m.mask, m.stored = g.K(), g.K()
-		return m
+		return bitMasks{Context: g, mask: g.K(), stored: g.K()}
 	}
-	m.lanes, m.lanesSet = g.YMM(), g.YMM()
-	g.VMOVDQU(operand.NewDataAddr(operand.NewStaticSymbol("laneBits"), 0), m.lanes)
-	return m
+	bits := g.YMM()
+	g.VMOVDQU(operand.NewDataAddr(operand.NewStaticSymbol("laneBits"), 0), bits)
+	return bitMasks{Context: g, mask: g.YMM(), bits: bits}
 }
 
 // read reads the mask of the loads that follow.
 func (m *bitMasks) read(from operand.Mem) {
-	if m.mask != nil {
+	if m.bits == nil {
 		m.KMOVW(from, m.mask)
 		return
 	}
-	m.VPBROADCASTD(from, m.lanesSet)
-	m.VPAND(m.lanes, m.lanesSet, m.lanesSet)
-	m.VPCMPEQD(m.lanes, m.lanesSet, m.lanesSet)
+	m.VPBROADCASTD(from, m.mask)
+	m.VPAND(m.bits, m.mask, m.mask)
+	m.VPCMPEQD(m.bits, m.mask, m.mask)
 }
 
 // readStored reads the mask of stores.
 func (m *bitMasks) readStored(from operand.Mem) {
-	if m.stored != nil {
+	if m.bits == nil {
 		m.KMOVW(from, m.stored)
 	}
 }
 
 func (m *bitMasks) load(from operand.Mem, to reg.Register) {
-	if m.mask != nil {
+	if m.bits == nil {
 		m.VMOVUPS_Z(from, m.mask, to)
 		return
 	}
-	m.VMASKMOVPS(from, m.lanesSet, to)
+	m.VMASKMOVPS(from, m.mask, to)
 }
 
 func (m *bitMasks) store(from reg.Register, to operand.Mem) {
-	if m.stored != nil {
+	if m.bits == nil {
 		m.VMOVUPS(from, m.stored, to)
 		return
 	}
