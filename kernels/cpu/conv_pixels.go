@@ -27,8 +27,8 @@ func (u *unfolding[T]) pixelsFit(all [3][]reach) bool {
 	return pixels == u.dstChannel
 }
 
-// pixelCost is about what a part costs, for each group, in multiply-adds: rows of pixels in pieces, each of which takes
-// the latency of two multiply-adds a term or longer, or that of weights from a far cache, their sums, packing the
+// pixelCost is about what a part costs, for each group, in multiply-adds: rows of pixels in pieces, for each of which a
+// term takes at least the latency of a multiply-add, or the time of weights from a far cache; their sums, packing the
 // weights, and the transposition of the result.
 func (u *unfolding[T]) pixelCost(r [3]reach) int {
 	const farWeights = 24

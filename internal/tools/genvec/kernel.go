@@ -176,7 +176,7 @@ func (k *kernel) plan(t *target, s *split) *plan {
 	k.run(probe, t)
 
 	if sumsInMemory && len(k.results) == 1 && len(probe.steps) <= 12 {
-		p.extra = max(0, avail-2*probe.peak-len(hoist(s, t, 0, avail)))
+		p.extra = max(0, avail-2*probe.peak-len(hoist(s, t, 0, avail))) // two copies interleaved, fixed values
 		avail -= p.extra
 	}
 	p.group = unroll(len(probe.steps), len(k.ins)+len(k.outs), avail-4*probe.peak)
