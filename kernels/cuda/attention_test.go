@@ -47,6 +47,11 @@ func TestAttention(t *testing.T) {
 			g.set(i, math.Copysign(0, -1))
 		}
 	}
+	tiny := func(v, _ value) { // products with probabilities underflow to -0
+		for i := range len(v.data) / 4 {
+			v.set(i, -math.SmallestNonzeroFloat32)
+		}
+	}
 	for i, c := range []attentionCase{
 		// The last row of a chunk alone sees the first key of a group, and keys from one of the second group on have
 		// no part of the first chunk of rows; g is NaN in a row of it.
@@ -73,8 +78,14 @@ func TestAttention(t *testing.T) {
 			change: func(_, g value) { g.set(300*2-1, math.NaN()) }},
 		{rows: 20, keys: 300, d: 3, e: 2, last: 300, sees: 46},
 		{rows: 20, keys: 600, d: 3, e: 2, last: 600, sees: 301, change: unusual},
+		// Sums that begin with the second chunk, and are -0.
+		{rows: 20, keys: 400, d: 3, e: 2, last: 400, sees: 101, operand: contiguous, change: tiny},
 		// All but one of the last rows and columns of a thread.
 		{batch: 2, heads: 2, rows: 95, keys: 95, d: 63, e: 63},
+		// Rows of scores of which shared memory has room for one a warp, and not for three: in the gradient and in the
+		// forward pass.
+		{rows: 40, keys: 1000, d: 3, e: 2, last: 960},
+		{rows: 40, keys: 1400, d: 3, e: 2, last: 1360},
 		// Keys that no row sees, no keys, and heads of no elements.
 		{rows: 128, keys: 600, d: 64, e: 64, last: 10, operand: contiguous},
 		{rows: 40, keys: 0, d: 64, e: 64, operand: contiguous},

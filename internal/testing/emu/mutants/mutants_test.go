@@ -96,7 +96,7 @@ var trims = []struct {
 	not  string // files of families whose tests do need them
 }{
 	{"row.cuh", regexp.MustCompile(`(#define FLOATS\(make\)).*`),
-		`$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`, "norm.cu sort.cu window.cu"},
+		`$1 make(_f32, float) make(_f16, f16) make(_bf16, bf16)`, "attention.cu norm.cu sort.cu window.cu"},
 	{"reduce_row.cu", regexp.MustCompile(`(?m)^ARG_EXTREMES\(_integer,.*`), "", ""},
 	{"scan.cu", regexp.MustCompile(`(?m)^CUMSUM\(_integer,.*`), "", ""},
 }
