@@ -75,7 +75,7 @@ func TestRoom(t *testing.T) {
 
 // Of requests at one time no more are granted than there is room for.
 func TestRoomTogether(t *testing.T) {
-	const room, n = 256 << 20, 8
+	const room, n = 96 << 20, 8
 	leave(t, room)
 	for range 20 {
 		var wg sync.WaitGroup

@@ -36,7 +36,7 @@ var (
 )
 
 const (
-	worldSize = 60               // calls in one world
+	worldSize = 120              // calls in one world
 	space     = 3 << 30          // bytes of address space that a child may have
 	patience  = 20 * time.Second // for one call
 )
