@@ -54,7 +54,7 @@ func TestReadme(t *testing.T) {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = dir
 		// From the cache, where all is that this test was built with, and which this module's go.sum has checked.
-		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off", "GOFLAGS=")
+		cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=off")
 		if out, err = cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", c[1], err, out)
 		}

@@ -212,6 +212,6 @@ func TestModuleFromScratch(t *testing.T) {
 
 	// The same from a vendor directory.
 	do(nil, "go", "mod", "vendor")
-	do([]string{"GOFLAGS=-mod=vendor"}, "go", "build", "-tags", "cuda", "-o", "program", ".")
+	do([]string{"GOFLAGS=-mod=vendor " + os.Getenv("GOFLAGS")}, "go", "build", "-tags", "cuda", "-o", "program", ".")
 	says(t, do([]string{"WEFT_CUDA_DRIVER=/nowhere/libcuda.so"}, program), "\n9\n<nil>\n")
 }
