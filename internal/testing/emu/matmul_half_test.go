@@ -4,6 +4,7 @@ package emu
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -62,9 +63,15 @@ func TestMatMulHopper(t *testing.T) {
 		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 1, 8, 1, 1)
 		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 3, 8, 0, 1)
 		testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 70, 8, 520, 1) // parts that end in the last stage
-		if d == plain && r.IntN(4) == 0 {
+		if d != plain {
+			return
+		}
+		if r.IntN(4) == 0 {
 			testMatMulHalf(t, d, r, hopperProducts, dtype, r.IntN(4), 9*128+5, 264, 33, 2)
 		}
+		two := *hopperProducts
+		two.part = two.steps
+		testMatMulHalf(t, d, r, &two, dtype, r.IntN(4), 1, 8, 65, 9) // more blocks of second parts than are under way
 	})
 }
 
@@ -75,11 +82,12 @@ type products16 struct {
 	threads       uint32
 	shared, steps int
 	turns         int // of a tile
+	part          int // k of a part; 0: any
 }
 
 var (
-	mmaProducts    = &products16{"matmul_half_", 128, 128, 128, 0, 32, 1}
-	hopperProducts = &products16{"matmul_hopper_", 128, 256, 384, 229440, 64, 8}
+	mmaProducts    = &products16{"matmul_half_", 128, 128, 128, 0, 32, 1, 0}
+	hopperProducts = &products16{"matmul_hopper_", 128, 256, 384, 229440, 64, 8, 0}
 )
 
 // half16 is a batch of matrices in half precision: values, where they lie, and what kernels read at once.
@@ -148,7 +156,7 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, by *products16, dtype
 	t.Helper()
 	name := by.name + []string{"nn", "nt", "tn", "tt"}[layout] +
 		map[kernels.DType]string{kernels.Float16: "_f16", kernels.BFloat16: "_bf16"}[dtype]
-	hopper := by == hopperProducts
+	hopper := by.name == hopperProducts.name
 	a := halves16(t, d, r, dtype, layout < 2, hopper || r.IntN(2) == 0, batch, m, k)
 	b := halves16(t, d, r, dtype, layout%2 == 1, hopper || r.IntN(2) == 0, batch, n, k)
 	wide := uint32(0)
@@ -177,7 +185,8 @@ func testMatMulHalf(t *testing.T, d *Driver, r *rand.Rand, by *products16, dtype
 		sums, turns Ptr
 		count, k    uint32
 	}{count: 1, k: uint32(k)}
-	if each := by.steps << r.IntN(3); k > each && (k > 8*by.steps || r.IntN(2) == 0) {
+	each := cmp.Or(by.part, by.steps<<r.IntN(3))
+	if k > each && (by.part > 0 || k > 8*by.steps || r.IntN(2) == 0) {
 		parts.count, parts.k = uint32((k+each-1)/each), uint32(each)
 		parts.sums = upload(t, d, bytes.Repeat([]byte{guard}, 4*by.high*by.wide*tiles))
 		parts.turns = upload(t, d, make([]byte, 4*(tiles*by.turns+1)))
