@@ -13,6 +13,11 @@ var kernelsAVX512 = assembly{
 		tile7x16AVX512, tile8x16AVX512, tile9x16AVX512, tile10x16AVX512, tile11x16AVX512, tile12x16AVX512},
 	splits:  true,
 	columns: 1024,
+
+	packRowsA:    96,
+	packColumnsA: byApart{96, 96},
+	packB:        byApart{96, 96},
+
 	correlate: []correlateFunc{nil, correlate1AVX512, correlate2AVX512, correlate3AVX512, correlate4AVX512,
 		correlate5AVX512, correlate6AVX512, correlate7AVX512},
 	pixels: []pixelsFunc{nil, pixels1AVX512, pixels2AVX512, pixels3AVX512, pixels4AVX512, pixels5AVX512,
@@ -39,6 +44,11 @@ var kernelsAVX2 = assembly{
 	narrow:   []tileFunc{nil, tile1x8AVX2, tile2x8AVX2, tile3x8AVX2, tile4x8AVX2, tile5x8AVX2, tile6x8AVX2},
 	columns:  512,
 	byGroups: true,
+
+	packRowsA:    never,
+	packColumnsA: byApart{257, 96},
+	packB:        byApart{257, 96},
+
 	correlate: []correlateFunc{nil, correlate1AVX2, correlate2AVX2, correlate3AVX2, correlate4AVX2,
 		correlate5AVX2, correlate6AVX2, correlate7AVX2},
 	pixels:      []pixelsFunc{nil, pixels1AVX2, pixels2AVX2, pixels3AVX2, pixels4AVX2, pixels5AVX2, pixels6AVX2},

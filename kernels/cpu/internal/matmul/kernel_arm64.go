@@ -12,6 +12,11 @@ var kernelsNEON = assembly{
 		nil, tile1x4NEON, tile2x4NEON, tile3x4NEON, tile4x4NEON, tile5x4NEON, tile6x4NEON, tile7x4NEON, tile8x4NEON,
 		tile9x4NEON, tile10x4NEON, tile11x4NEON, tile12x4NEON},
 	columns: 1024,
+
+	packRowsA:    96,
+	packColumnsA: byApart{96, 96},
+	packB:        byApart{96, 96},
+
 	correlate: []correlateFunc{nil, correlate1NEON, correlate2NEON, correlate3NEON, correlate4NEON,
 		correlate5NEON, correlate6NEON, correlate7NEON},
 	copyStrips:  copyStripsNEON,

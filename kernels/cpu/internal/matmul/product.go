@@ -1,6 +1,7 @@
 package matmul
 
 import (
+	"math"
 	"sync"
 
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
@@ -12,14 +13,22 @@ const (
 	// groupRows is the number of rows of A that are packed at a time. The 48 KB of a chunk of them stay in the level-2
 	// cache while the strips of B go by.
 	groupRows = 4 * panelRows
-	// packColumns is how many columns a block of C must have for packing A to pay.
-	packColumns = 96
-	// packRows is how many rows C must have for packing a row-major B to pay.
-	packRows = 96
-	// farRows is the same for an unfolded B whose rows are apart by farApart elements and more: they fall into few sets
-	// of the level-1 cache.
-	farRows, farApart = 32, 1024
+	// packRows is how many rows C must have for packing an unfolded B to pay, and farRows the same where its rows are
+	// apart by farApart elements and more: they fall into few sets of the level-1 cache.
+	packRows, farRows, farApart = 96, 32, 1024
+
+	never = math.MaxInt
 )
+
+// byApart is a number for lines of a matrix that are less than farApart elements apart, and one for others.
+type byApart struct{ near, far int }
+
+func (b byApart) at(apart int) int {
+	if apart < farApart {
+		return b.near
+	}
+	return b.far
+}
 
 // A product is one call of Float32 on an assembly tier.
 //
@@ -89,9 +98,8 @@ func (p *product) set(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue E
 // run computes the product with up to the given number of workers.
 func (p *product) run(workers int) {
 	p.grid = chooseGrid(p.m, p.n, p.tier.width(), p.tier.columns, workers)
-	p.packA = p.grid.cols >= packColumns && p.m >= panelRows && (p.a.RowStride == 1 || p.a.ColStride == 1) ||
-		p.unfolded != nil && p.unfolded.LeftColumns != nil
-	p.packB = p.unfolded != nil || p.b.ColStride != 1 || p.m >= packRows
+	p.packA = p.m >= panelRows && p.grid.cols >= p.columnsToPack() || p.unfolded != nil && p.unfolded.LeftColumns != nil
+	p.packB = p.unfolded != nil || p.b.ColStride != 1 || p.m >= p.tier.packB.at(p.b.RowStride)
 	for len(p.panels) < workers {
 		p.panels = append(p.panels, panel{})
 	}
@@ -105,6 +113,17 @@ func (p *product) run(workers int) {
 		}
 		par.Tiles(workers, p.grid.down*p.grid.across, p.task)
 	}
+}
+
+// columnsToPack is how many columns a block of C must have for packing A to pay.
+func (p *product) columnsToPack() int {
+	switch {
+	case p.a.ColStride == 1:
+		return p.tier.packRowsA
+	case p.a.RowStride == 1:
+		return p.tier.packColumnsA.at(p.a.ColStride)
+	}
+	return never
 }
 
 // chunkEnd is the end of the chunk that begins with term k.
