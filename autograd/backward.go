@@ -43,7 +43,9 @@ func Only(params ...*tensor.Tensor) Option {
 func Backward(loss *tensor.Tensor, opts ...Option) { engine.Backward(loss, with(opts)) }
 
 // Grad returns the gradient of y with respect to each of xs, which were watched with [Watch], are
-// parameters, or were computed from such. No parameter's gradient changes.
+// parameters, or were computed from such. Each has the shape and element type of its x. No parameter's gradient
+// changes. It fails with [tensor.ErrGrad] if y has more than one element and there is no [GradOutput], if an x needs no
+// gradient, or if y does not depend on an x, whose gradient is nil with [AllowUnused].
 func Grad(y *tensor.Tensor, xs []*tensor.Tensor, opts ...Option) []*tensor.Tensor {
 	return engine.Grad(y, xs, with(opts))
 }

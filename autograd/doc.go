@@ -1,7 +1,7 @@
 // Package autograd differentiates what a step recorded, in reverse.
 //
-// [Backward] adds the gradient of a loss to the parameters; [Grad] returns gradients of parameters and of tensors that
-// [Watch] was told of, and touches no parameter, if wanted in a form that can be differentiated again. [Custom] adds an
+// [Backward] adds the gradient of a loss to the parameters. [Grad] returns gradients, of parameters and of tensors
+// given to [Watch], and changes no parameter; with [CreateGraph] they can be differentiated again. [Custom] adds an
 // operation with a hand-written gradient, [Hook] looks at a gradient on its way, [Gradcheck] compares gradients with
 // finite differences. [VJP], [JVP], [Jacobian] and [Hessian] are derivatives of functions, [Vmap] makes one of a batch.
 // [Checkpoint] gives time for memory.

@@ -6,8 +6,8 @@
 //	err := checkpoint.SaveModel("model.safetensors", model)
 //	err = checkpoint.Load(model, "model.safetensors")
 //
-// Save and Load stream: beside the model they need a few megabytes. Load looks at all names, shapes and types before it
-// changes anything, and its error lists all that does not fit. Options load files of others:
+// SaveModel and Load stream: beside the model they need a few megabytes. Load looks at all names, shapes and types
+// before it changes anything, and its error lists all that does not fit. Options load files of others:
 //
 //	err := checkpoint.Load(model, "gpt2", checkpoint.Rename(checkpoint.GPT2), checkpoint.Convert())
 //	err = checkpoint.Load(model, "last.ckpt", checkpoint.Key("state_dict"))

@@ -14,7 +14,8 @@
 //
 // Batches are reproducible: batch k of an epoch is a pure function of (seed, epoch, k), so a run that
 // stopped after some batches continues with the next one ([Resumable]) at no cost. No batch shares
-// memory with another or with the loader: keep it as long as you like.
+// memory with another or with the loader: keep it as long as you like. With [Loader.Device] or [On] a
+// batch is good until the loop asks for the next one; [tensor.Tensor.Keep] makes a copy that lasts.
 //
 // A [Pipeline] is for everything else: examples of any type from a [Source], changed, filtered, mixed and shuffled by
 // [Map], [Filter], [Interleave], [Shuffle] and the others, made into batches of any type by workers ahead of the loop:

@@ -13,7 +13,8 @@ type convolution struct {
 	Window tensor.Window
 }
 
-// Conv1d, Conv2d and Conv3d move windows over one, two or three axes: see [tensor.Tensor.Conv].
+// Conv1d, Conv2d and Conv3d move windows over one, two or three axes: see [tensor.Tensor.Conv]. Their fields are
+// Weight [out in/groups sizes...], Bias [out], nil for none, and Window, a [tensor.Window].
 type (
 	Conv1d struct{ convolution }
 	Conv2d struct{ convolution }
@@ -133,7 +134,8 @@ type transposed struct {
 }
 
 // ConvTranspose1d, ConvTranspose2d and ConvTranspose3d are the gradients of convolutions by their operand, as layers:
-// see [tensor.Tensor.ConvTranspose].
+// see [tensor.Tensor.ConvTranspose]. Their fields are Weight [in out/groups sizes...], Bias [out], nil for none,
+// Window, a [tensor.Window], and OutputPadding.
 type (
 	ConvTranspose1d struct{ transposed }
 	ConvTranspose2d struct{ transposed }

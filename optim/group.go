@@ -40,7 +40,7 @@ func Group(part any, rule Rule) Option {
 	}}
 }
 
-// GroupLR is the learning rate of the i-th [Group], counted from 0; schedules set it between steps. It panics with a
+// GroupLR is the learning rate of the i-th [Group], counted from 0; set it between steps. It panics with a
 // [tensor.Error] if there is none.
 func (o *Optimizer) GroupLR(i int) *tensor.Scalar {
 	o.given()

@@ -10,7 +10,7 @@ import (
 
 // Optimizer runs a [Rule] over the parameters of a model. It is used by one step at a time.
 type Optimizer struct {
-	LR *tensor.Scalar // the learning rate; schedules set it between steps
+	LR *tensor.Scalar // the learning rate; set it between steps: opt.LR.Set(schedule(i))
 
 	rule    Rule
 	params  []*tensor.Tensor
@@ -62,7 +62,7 @@ func NoDecay(exempt func(p *tensor.Tensor) bool) Option {
 	return Option{func(o *Optimizer) { o.noDecay = exempt }}
 }
 
-// Vectors tells biases and the weights of norms from matrices.
+// Vectors is true for parameters of fewer than two axes, such as biases and the weights of norms. It is for [NoDecay].
 func Vectors(p *tensor.Tensor) bool { return p.Rank() < 2 }
 
 // New makes an optimizer for the parameters of a model, which nn.Init has placed; a model may also be one parameter or

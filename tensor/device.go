@@ -245,7 +245,8 @@ func (d *Device) setCounters(c seam.Counters) error {
 	})
 }
 
-// Stats counts what a device did since it was opened, or since what it was restored from began.
+// Stats counts what a device did since it was opened, or since what it was restored from began. An op call is one run
+// of an operation; on a GPU it takes none, one or several kernels.
 type Stats struct {
 	Steps, Evals uint64              // those that did not fail
 	Launches     uint64              // op calls run, without those of steps that have not ended

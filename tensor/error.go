@@ -21,16 +21,16 @@ type Error = kernels.Error
 
 // Kinds of [Error], for errors.Is.
 var (
-	ErrShape   = kernels.ErrShape
-	ErrDType   = kernels.ErrDType
-	ErrIndex   = kernels.ErrIndex
-	ErrValue   = kernels.ErrValue
-	ErrStep    = kernels.ErrStep
-	ErrGrad    = kernels.ErrGrad
-	ErrVersion = kernels.ErrVersion
-	ErrBusy    = kernels.ErrBusy
-	ErrMemory  = kernels.ErrMemory
-	ErrDevice  = kernels.ErrDevice
+	ErrShape   = kernels.ErrShape   // shapes, axes or sizes that do not fit
+	ErrDType   = kernels.ErrDType   // an element type that the operation does not take
+	ErrIndex   = kernels.ErrIndex   // an index value outside its axis
+	ErrValue   = kernels.ErrValue   // an argument outside its domain
+	ErrStep    = kernels.ErrStep    // a tensor outside its step, two steps or two devices mixed
+	ErrGrad    = kernels.ErrGrad    // differentiation that is not possible
+	ErrVersion = kernels.ErrVersion // a value that backward needs was overwritten; a parameter read after its update
+	ErrBusy    = kernels.ErrBusy    // two goroutines in one step, evaluation beside an update
+	ErrMemory  = kernels.ErrMemory  // memory of the device or the host, or a limit, is exhausted
+	ErrDevice  = kernels.ErrDevice  // no such device, or it cannot do this
 )
 
 // fail is engine.Fail.

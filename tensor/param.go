@@ -292,7 +292,8 @@ func (t *Tensor) Grad() *Tensor {
 	return g
 }
 
-// ClearGrads drops the committed gradients of the arena of t, and so of all parameters placed with it.
+// ClearGrads drops the gradients that steps have committed to the parameter t, and to all others of its element type
+// that the same nn.Init has placed.
 func (t *Tensor) ClearGrads() {
 	a, _, _ := t.arena()
 	a.mu.Lock()
@@ -456,7 +457,7 @@ func (s *Scope) takeGrads(p *Tensor) {
 	s.took = true
 }
 
-// OnGrad calls f with every total gradient that Backward writes to parameter p, after it is written.
+// OnGrad calls f with every total gradient that Backward writes to the parameter t, after it is written.
 // The returned function stops that. Neither may run beside a step.
 func (t *Tensor) OnGrad(f func(g *Tensor)) (stop func()) {
 	t.arena()

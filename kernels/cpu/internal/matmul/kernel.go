@@ -40,9 +40,10 @@ type assembly struct {
 	// byGroups tells that a group of rows of A takes all chunks of B before the next group does: its part of C stays in
 	// the level-2 cache, where a chunk of B does not. Products of 512 to 2048 take 0.92 to 0.99 of the time on Zen 3.
 	byGroups bool
-	// packRowsA is how many columns a block of C must have for packing A to pay if its rows are contiguous, packColumnsA
-	// the same if its columns are. packB is how many rows C must have for packing a B with contiguous rows to pay. With
-	// AVX2 products of training take 0.95 to 0.99 of the time on Zen 4 since less is packed than with AVX-512.
+	// packRowsA is how many columns a block of C must have for packing A to pay if its rows are contiguous,
+	// packColumnsA the same if its columns are. packB is how many rows C must have for packing a B with contiguous
+	// rows to pay. With AVX2 products of training take 0.95 to 0.99 of the time on Zen 4 since less is packed than with
+	// AVX-512.
 	packRowsA    int
 	packColumnsA byApart
 	packB        byApart
