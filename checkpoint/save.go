@@ -48,6 +48,10 @@ func saveModel(fsys disk.FS, path string, model any, options ...Option) error {
 	}); err != nil {
 		return err
 	}
+	if len(tensors) == 0 {
+		return fmt.Errorf("checkpoint: %s: %T has no parameters that can be saved; those in unexported fields cannot",
+			path, model)
+	}
 	buf := make([]byte, copyBuffer)
 	data := func(w io.Writer, t safetensors.Tensor) error { return pairs[t.Name].write(w, buf) }
 	return disk.Replace(fsys, path, func(w io.Writer) error {

@@ -129,6 +129,23 @@ func TestNumPy(t *testing.T) {
 	}
 }
 
+// TestSaveNothing: a model without parameters replaces no file.
+func TestSaveNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(path, []byte("before"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	hidden := struct{ layer *nn.Linear }{nn.NewLinear(2, 3)}
+	for _, model := range []any{nil, (*nn.Linear)(nil), hidden, nn.Sequential()} {
+		if err := SaveModel(path, model); err == nil || !strings.Contains(err.Error(), "no parameters") {
+			t.Errorf("%T: the error is %v", model, err)
+		}
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "before" {
+		t.Errorf("the file is %q, error %v", text, err)
+	}
+}
+
 // TestSaveRenamed saves with the names and transposes of GPT-2, and loads that with the same rules.
 func TestSaveRenamed(t *testing.T) {
 	for _, dt := range []tensor.DType{tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16} {

@@ -22,9 +22,9 @@ type Loader struct {
 	BatchSize int     // examples in a batch; needed
 	Shuffle   bool    // read the examples of each epoch in a random order
 	Seed      uint64  // decides, with the epoch's number, what that order is
-	DropLast  bool    // leave out the last batch of an epoch if it is smaller than the others
+	DropLast  bool    // leave out the last batch of an epoch if it is smaller; else Ranks fill it with its first rows
 	Epochs    int     // how many times to go through the dataset; 0 means once, see Forever
-	Rank      int     // of Ranks: this one has its rows of each batch, see the function Rank
+	Rank      int     // of Ranks: this one has its rows of each batch, see the function Rank and DropLast
 	Ranks     int     // processes or devices that train together; 0: one. BatchSize is a multiple of it
 	Start     int     // begin at this batch, counted over all epochs: how many an earlier run had used
 	Workers   int     // goroutines that make batches, or Auto; 0: the loop over the batches makes them

@@ -22,6 +22,7 @@ type Sequences struct {
 	Positions, Segments *tensor.Tensor
 
 	// Targets is how many tokens Y really has: the number of terms for autograd.Accumulate, with the sum of the losses.
+	// It is 0 if a batch has nothing but last tokens of documents, whose mean loss is NaN.
 	Targets int
 }
 

@@ -18,8 +18,12 @@ func Imag(x *tensor.Tensor) *tensor.Tensor { return x.Select(wantComplex("imag",
 // Conj is the conjugate of complex numbers [.. 2].
 func Conj(x *tensor.Tensor) *tensor.Tensor { return Complex(Real(x), Imag(x).Neg()) }
 
-// Abs is the absolute value of complex numbers [.. 2], without overflow.
-func Abs(x *tensor.Tensor) *tensor.Tensor { return Real(x).Hypot(Imag(x)) }
+// Abs is the absolute value of complex numbers [.. 2], without overflow. Its derivative at 0 is 0.
+func Abs(x *tensor.Tensor) *tensor.Tensor {
+	re, im := Real(x), Imag(x)
+	zero := re.EqualScalar(0).And(im.EqualScalar(0))
+	return re.MaskedFill(zero, 1).Hypot(im).MaskedFill(zero, 0)
+}
 
 // Angle is the argument of complex numbers [.. 2], in [-π, π].
 func Angle(x *tensor.Tensor) *tensor.Tensor { return Imag(x).Atan2(Real(x)) }

@@ -38,8 +38,9 @@ func (e *EmbeddingBag) Forward(indices *tensor.Tensor) *tensor.Tensor {
 }
 
 // Bags joins the rows of bags of any length: bag k has the indices [n] from offsets[k] on, up to the next offset.
-// Offsets [bags] are int64 and ascend from 0. Weights [n], which only the mode "sum" takes, multiply the rows; nil:
-// none. The result is [bags width]; that of an empty bag is zero.
+// Offsets [bags] are int64 and ascend from 0: what is before the first is an index error, and bags from n on are empty.
+// They are on the device, so nothing else is checked. Weights [n], which only the mode "sum" takes, multiply the rows;
+// nil: none. The result is [bags width]; that of an empty bag is zero.
 func (e *EmbeddingBag) Bags(indices, offsets, weights *tensor.Tensor) *tensor.Tensor {
 	const layer = "embedding_bag"
 	engine.Given(layer, "the layer", e)
@@ -60,6 +61,10 @@ func (e *EmbeddingBag) Bags(indices, offsets, weights *tensor.Tensor) *tensor.Te
 func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tensor.Tensor) *tensor.Tensor {
 	wantMode("embedding_bag", e.Mode)
 	rows := lookUp(e.Weight, indices, e.Padded)
+	result := rows.DType()
+	if e.Mode == "mean" { // sums of many are out of the range of float16
+		rows = widened(rows)[0]
+	}
 	s, dtype, width := rows.Scope(), rows.DType(), rows.Dim(1)
 	for _, row := range e.Padded { // to a bag behind the others, which is cut off
 		bag = indices.EqualScalar(float64(row)).Where(tensor.Of(int64(bags)), bag)
@@ -80,7 +85,7 @@ func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tens
 		count := s.Full(0, dtype, bags+len(e.Padded)).IndexAdd(0, bag, ones)
 		y = y.Div(count.Clamp(1, float64(rows.Dim(0)+1)).Unsqueeze(-1))
 	}
-	return y.Slice(0, 0, bags)
+	return y.Slice(0, 0, bags).To(result)
 }
 
 // String is the [Tree] of the table.

@@ -110,8 +110,8 @@ func L1(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 func Huber(x, y *tensor.Tensor, delta float64, opts ...LossOption) *tensor.Tensor {
 	want("huber", "delta", delta, delta > 0, "(0, +Inf)")
 	o := lossOf("huber", opts, "weights")
-	d := difference("huber", x, y).Abs()
-	c := d.Clamp(0, delta) // c (d - c/2) is both branches
+	d := difference("huber", x, y)
+	c := d.Clamp(-delta, delta) // c (d - c/2) is all branches
 	return weighted("huber", c.Mul(d.Sub(c.Scale(0.5))), o)
 }
 
@@ -121,12 +121,12 @@ func SmoothL1(x, y *tensor.Tensor, beta float64, opts ...LossOption) *tensor.Ten
 	const op = "smooth_l1"
 	want(op, "beta", beta, beta >= 0, "[0, +Inf)")
 	o := lossOf(op, opts, "weights")
-	d := difference(op, x, y).Abs()
-	if beta > 0 {
-		c := d.Clamp(0, beta) // c (d - c/2) is both branches
-		d = c.Mul(d.Sub(c.Scale(0.5))).Scale(1 / beta)
+	d := difference(op, x, y)
+	if beta == 0 {
+		return weighted(op, d.Abs(), o)
 	}
-	return weighted(op, d, o)
+	c := d.Clamp(-beta, beta) // c (d - c/2) is all branches
+	return weighted(op, c.Mul(d.Sub(c.Scale(0.5))).Scale(1/beta), o)
 }
 
 // BCE is the mean binary cross-entropy of probabilities against targets in [0, 1]. BCEWithLogits is more accurate, and

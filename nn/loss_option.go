@@ -175,7 +175,12 @@ func (c lossConfig) reduce(losses, weights *tensor.Tensor) *tensor.Tensor {
 	case weights == nil:
 		return losses.Mean()
 	}
-	return losses.Sum().Div(weights.Sum())
+	wide := widened(losses, weights) // sums of many are out of the range of float16
+	mean := wide[0].Sum().Div(wide[1].Sum())
+	if losses.DType() == weights.DType() {
+		return mean.To(losses.DType())
+	}
+	return mean
 }
 
 // rows is, for targets [...] of so many classes, the weight of each row in the type dt, and targets that are all

@@ -184,8 +184,9 @@ func (n *BatchNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
-// batchNormed normalises x over the axes `others` than that of the channels. Mean and the biased variance are [C] and
-// off the tape. With h = (x - mean)*rstd, and averages and sums over the other axes, the gradients are
+// batchNormed normalises x over the axes `others` than that of the channels; what is of half precision in float32, and
+// rounded once. Mean and the biased variance are [C] and off the tape. With h = (x - mean)*rstd, and averages and sums
+// over the other axes, the gradients are
 //
 //	dx      = (g - average(g) - h*average(g*h)) * rstd * weight
 //	dweight = sum(g*h)
@@ -197,25 +198,34 @@ func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, 
 	}
 	y = autograd.CustomIn(tensor.Float32, "batch_norm",
 		func(c *autograd.Ctx, in ...*tensor.Tensor) *tensor.Tensor {
-			if inOnePass(in...) {
-				out := engine.ApplyAll(batchNormTrain, in, nil, []float64{eps})
+			wide := widened(in...)
+			if inOnePass(wide...) {
+				out := engine.ApplyAll(batchNormTrain, wide, nil, []float64{eps})
 				y, mean, variance = out[0], out[1], out[2]
 			} else {
-				mean, variance = in[0].Mean(others...), in[0].Var(0, others...)
-				y = scaleShift(in[0], mean, rsqrtOf(variance, eps).Mul(in[1]), in[2])
+				mean, variance = wide[0].Mean(others...), wide[0].Var(0, others...)
+				y = scaleShift(wide[0], mean, rsqrtOf(variance, eps).Mul(wide[1]), wide[2])
 			}
 			c.Save(append(in, mean, variance)...)
+			if in[0].DType() == in[1].DType() {
+				y = y.To(in[0].DType())
+			}
 			return y
 		},
 		func(c *autograd.Ctx, g *tensor.Tensor) []*tensor.Tensor {
-			x, weight, bias, mean, variance := c.Saved(0), c.Saved(1), c.Saved(2), c.Saved(3), c.Saved(4)
-			if inOnePass(x, weight, bias, g) && !engine.Recording(s) {
+			in, mean, variance := []*tensor.Tensor{c.Saved(0), c.Saved(1), c.Saved(2)}, c.Saved(3), c.Saved(4)
+			wide := widened(append(in, g)...)
+			x, weight, g := wide[0], wide[1], wide[3]
+			if inOnePass(wide...) && !engine.Recording(s) {
 				forX := 0
-				if x.NeedsGrad() {
+				if in[0].NeedsGrad() {
 					forX = 1
 				}
 				grads := engine.ApplyAll(batchNormTrainGrad, []*tensor.Tensor{x, g, mean, variance, weight},
 					[]int{forX}, []float64{eps})
+				for i := range grads {
+					grads[i] = grads[i].To(in[i].DType())
+				}
 				if forX == 0 {
 					grads[0] = nil
 				}
@@ -227,19 +237,30 @@ func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, 
 			rstd := rsqrtOf(variance, eps)
 			product := engine.Apply(batchNormProduct, []*tensor.Tensor{g, x, perChannel(mean, x)}, nil, nil)
 			dbias, dweight := g.Sum(others...), product.Sum(others...).Mul(rstd)
-			grads := []*tensor.Tensor{nil, dweight.To(weight.DType()), dbias.To(bias.DType())}
-			if x.NeedsGrad() {
+			grads := []*tensor.Tensor{nil, dweight.To(in[1].DType()), dbias.To(in[2].DType())}
+			if in[0].NeedsGrad() {
 				share := float64(x.Dim(1)) / float64(x.Len())
-				in := []*tensor.Tensor{g, x}
+				operands := []*tensor.Tensor{g, x}
 				for _, v := range []*tensor.Tensor{mean, dbias.Scale(share), dweight.Mul(rstd).Scale(share),
 					rstd.Mul(weight)} {
-					in = append(in, perChannel(v, x))
+					operands = append(operands, perChannel(v, x))
 				}
-				grads[0] = engine.Apply(batchNormGrad, in, nil, nil).To(x.DType())
+				grads[0] = engine.Apply(batchNormGrad, operands, nil, nil).To(in[0].DType())
 			}
 			return grads
 		}, x, weight, bias)
 	return y, mean, variance
+}
+
+// widened are tensors with those of half precision in float32.
+func widened(in ...*tensor.Tensor) []*tensor.Tensor {
+	wide := slices.Clone(in)
+	for i, t := range in {
+		if t.DType().IsHalf() {
+			wide[i] = t.To(tensor.Float32)
+		}
+	}
+	return wide
 }
 
 // inOnePass tells whether one operation computes batch norm of x, the first of the operands, or its gradient: on the

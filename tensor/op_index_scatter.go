@@ -93,6 +93,12 @@ func (t *Tensor) ScatterReduce(axis int, indices, y *Tensor, reduction string, i
 	case t.dtype == Bool && reduction != "amax" && reduction != "amin":
 		fail(ErrDType, op, "%v must hold numbers; x.To(...) converts", t)
 	}
+	if reduction == "mean" && t.dtype.IsHalf() {
+		y.given(op)
+		return t.inFloat32(func(wide *Tensor) *Tensor {
+			return wide.ScatterReduce(axis, indices, y.To(Float32), reduction, includeSelf)
+		})
+	}
 	x := t
 	if !includeSelf {
 		x = t.scatter(scatter.under(op), axis, indices, constant(t.scope, identity, t.dtype, indices.layout.Shape...))
@@ -133,22 +139,30 @@ func scatterVJP(c *ctx, g *Tensor) []*Tensor {
 }
 
 // scatterProdVJP multiplies the gradient by the product of the other factors of an element: that of all factors but
-// zeros, divided by the factor, or 0 if there is another zero.
+// zeros, divided by the factor, or 0 if there is another zero. If this is the only one, the second derivative by it is
+// not 0.
 func scatterProdVJP(c *ctx, g *Tensor) []*Tensor {
 	x, indices, y, axis := c.In[0], c.In[1], c.In[2], c.Ints[0]
 	isZero := func(v *Tensor) *Tensor { return v.EqualScalar(0) }
+	onlyZeros := func(v *Tensor) *Tensor { return v.MaskedFill(isZero(v).Not(), 0) }
 	zeros := isZero(x).To(Int64).ScatterAdd(axis, indices, isZero(y).To(Int64))
+	sum := onlyZeros(x).ScatterAdd(axis, indices, onlyZeros(y)) // 0, with the derivatives of the zeros
 	product := x.MaskedFill(isZero(x), 1).scatter(&scatterProd, axis, indices, y.MaskedFill(isZero(y), 1))
-	others := func(v, product, zeros *Tensor) *Tensor {
-		other := zeros.Sub(isZero(v).To(Int64)).GreaterScalar(0)
-		return product.Div(v.MaskedFill(isZero(v), 1)).MaskedFill(other, 0)
+	others := func(v, product, zeros, sum *Tensor) *Tensor {
+		other, most := zeros.Sub(isZero(v).To(Int64)), product.Div(v.MaskedFill(isZero(v), 1))
+		all := most.MaskedFill(other.GreaterScalar(0), 0)
+		if !g.scope.recording() {
+			return all
+		}
+		return all.Add(most.MaskedFill(other.NotEqualScalar(1), 0).Mul(sum.Sub(onlyZeros(v))))
 	}
 	grads := make([]*Tensor, 3)
 	if c.needs(0) {
-		grads[0] = g.Mul(others(x, product, zeros))
+		grads[0] = g.Mul(others(x, product, zeros, sum))
 	}
 	if c.needs(2) {
-		grads[2] = g.Gather(axis, indices).Mul(others(y, product.Gather(axis, indices), zeros.Gather(axis, indices)))
+		grads[2] = g.Gather(axis, indices).Mul(others(y, product.Gather(axis, indices), zeros.Gather(axis, indices),
+			sum.Gather(axis, indices)))
 	}
 	return grads
 }

@@ -107,7 +107,8 @@ var iscloseOp = pointwise{
 	scalars: "rtol atol", result: boolType,
 }.op()
 
-// IsClose is whether |x - y| <= atol + rtol*|y| or both are equal, also infinities; NaN is close to nothing; x is t.
+// IsClose is whether floating numbers x, which are t, and y have |x - y| <= atol + rtol*|y| or are equal, also
+// infinities; NaN is close to nothing.
 // PyTorch's tolerances are 1e-5 and 1e-8. Operands broadcast. [Tensor.AllClose] compares whole tensors.
 func (t *Tensor) IsClose(y *Tensor, rtol, atol float64) *Tensor {
 	if !(rtol >= 0 && atol >= 0) {

@@ -51,13 +51,13 @@ func (t *Tensor) Log1p() *Tensor { return apply1(log1pOp, t) }
 
 var powOp = pointwise{name: "pow", expr: "pow(x, y)", args: "x y", lo: 0.5, hi: 2, cast: seam.CastFull}.op()
 
-// Pow is x^y; x is t. Operands broadcast.
+// Pow is x^y; x is t. Operands broadcast. Integers become float32; [Tensor.Square] keeps them.
 func (t *Tensor) Pow(y *Tensor) *Tensor { return apply2(powOp, t, y) }
 
 var powScalarOp = pointwise{name: "pow_scalar", expr: "pow(x, a)", scalars: "a", lo: 0.5, hi: 2,
 	cast: seam.CastFull}.op()
 
-// PowScalar is x^a.
+// PowScalar is x^a; of integers in float32.
 func (t *Tensor) PowScalar(a float64) *Tensor { return t.scalar(powScalarOp, a) }
 
 var sinOp = pointwise{name: "sin", expr: "sin(x)", lo: -3, hi: 3}.op()

@@ -48,9 +48,20 @@ func (t *Tensor) Var(correction int, axes ...int) *Tensor {
 	return t.reduce(&variance, axes, float64(correction))
 }
 
-// Std is the standard deviation, the square root of [Tensor.Var]. Its derivative where all elements are equal is 0.
+// Std is the standard deviation, the square root of [Tensor.Var], of half precision in float32 and rounded once. Its
+// derivative where all elements are equal is 0.
 func (t *Tensor) Std(correction int, axes ...int) *Tensor {
-	return apply1(rootOp, t.Var(correction, axes...))
+	return t.given("std").inFloat32(func(wide *Tensor) *Tensor {
+		return apply1(rootOp, wide.Var(correction, axes...))
+	})
+}
+
+// inFloat32 is f of t, of half precision in float32 and rounded once, for an f whose steps leave their range.
+func (t *Tensor) inFloat32(f func(wide *Tensor) *Tensor) *Tensor {
+	if !t.dtype.IsHalf() {
+		return f(t)
+	}
+	return f(t.To(Float32)).To(t.dtype)
 }
 
 // VarMean is [Tensor.Var] and [Tensor.Mean].

@@ -204,8 +204,13 @@ func (t *Tensor) Quantile(q []float64, axis int, interpolation string) *Tensor {
 		below := math.Floor(place)
 		y := sorted.Select(axis, int(below))
 		if place > below {
-			if f := between(place - below); f > 0 {
-				y = y.Lerp(sorted.Select(axis, int(below)+1), Full(f, t.dtype))
+			above := sorted.Select(axis, int(below)+1)
+			switch f := between(place - below); f {
+			case 0:
+			case 1:
+				y = above
+			default:
+				y = y.Lerp(above, Full(f, t.dtype))
 			}
 		}
 		quantiles[i] = y

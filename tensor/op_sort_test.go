@@ -144,3 +144,23 @@ func TestUniqueAlongRandom(t *testing.T) {
 		}
 	}
 }
+
+// TestQuantileOfElements: lower, higher and nearest are elements, also beside elements far from them.
+func TestQuantileOfElements(t *testing.T) {
+	inf := float32(math.Inf(-1))
+	for _, c := range []struct {
+		x             []float32
+		q             float64
+		interpolation string
+		want          float32
+	}{
+		{[]float32{-1e8, -1}, 0.9, "higher", -1}, {[]float32{-3e38, 3e38}, 0.9, "higher", 3e38},
+		{[]float32{inf, 1, 2, 3}, 0.1, "higher", 1}, {[]float32{inf, 1, 2, 3}, 0.1, "lower", inf},
+		{[]float32{-1e8, -1}, 0.9, "nearest", -1},
+	} {
+		got := tensor.FromSlice(c.x, len(c.x)).Quantile([]float64{c.q}, 0, c.interpolation)
+		if v := tensor.ToSlice[float32](got)[0]; v != c.want {
+			t.Errorf("%s %g of %v is %v, want %v", c.interpolation, c.q, c.x, v, c.want)
+		}
+	}
+}

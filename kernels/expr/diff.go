@@ -98,9 +98,11 @@ func divAdjoint(n, g *Node) [3]*Node {
 	return [3]*Node{q, neg(mul(q, n))}
 }
 
-// The remainder a - n*b has the slopes 1 and -n.
+// The remainder r = a - q*b has the slopes 1 and -q. The rounded a/b may be above q: (a - r)/b is next to
+// it. Where there is no remainder, q is a/b.
 func fmodAdjoint(n, g *Node) [3]*Node {
-	return [3]*Node{g, neg(mul(g, apply(Trunc, apply(Div, n.X[0], n.X[1]))))}
+	r := where(apply(EQ, n, n), n, constant(0))
+	return [3]*Node{g, neg(mul(g, apply(Round, div(sub(n.X[0], r), n.X[1]))))}
 }
 
 // |x|' = sign x, and 0 at 0.
@@ -142,14 +144,18 @@ func log2Adjoint(n, g *Node) [3]*Node  { return [3]*Node{div(g, mul(n.X[0], cons
 func log10Adjoint(n, g *Node) [3]*Node { return [3]*Node{div(g, mul(n.X[0], constant(math.Ln10)))} }
 func log1pAdjoint(n, g *Node) [3]*Node { return [3]*Node{div(g, add(n.X[0], constant(1)))} }
 
-// d(a^b) = b a^(b-1) da + a^b log a db. The first term is 0 where b = 0 and the second where a = 0 <= b; a negative
-// base has no derivative in the exponent: its logarithm is NaN.
+// d(a^b) = b a^(b-1) da + a^b log a db. The first term is 0 where b = 0, also if 1/a is too large or NaN, and the
+// second where a = 0 <= b; a negative base has no derivative in the exponent: its logarithm is NaN.
 func powAdjoint(n, g *Node) [3]*Node {
 	a, b := n.X[0], n.X[1]
 	zero := constant(0)
-	da := mul(g, mul(b, pow(a, sub(b, constant(1)))))
+	var da *Node
 	if b.Op != Const {
-		da = where(apply(EQ, b, zero), zero, da)
+		small := apply(EQ, apply(LE, constant(0x1p-126), apply(Abs, a)), zero)
+		flat := mul(apply(EQ, b, zero), small)
+		da = mul(g, mul(b, pow(where(flat, constant(1), a), sub(b, constant(1)))))
+	} else if b.C != 0 {
+		da = mul(g, mul(b, pow(a, sub(b, constant(1)))))
 	}
 	flat := mul(apply(EQ, a, zero), apply(LE, zero, b))
 	return [3]*Node{da, where(flat, zero, mul(g, mul(n, apply(Log, a))))}

@@ -203,6 +203,9 @@ func TestEdges(t *testing.T) {
 		{"mod(x, y)", -1, inf, inf, 1, 1}, {"mod(x, y)", 1, -inf, -inf, 1, 1}, {"mod(x, y)", 1, inf, 1, 1, 0},
 		{"fmod(x, y)", 0x1p1000, 3, 1, 1, -0x1p1000 / 3},
 		{"fmod(x, y)", 1, inf, 1, 1, 0}, {"fmod(x, y)", 1, 0, nan, 1, -inf},
+		// 1/0.1 rounds to 10, and -3/0.3 would to -10.
+		{"fmod(x, y)", 1, 0.1, math.Mod(1, 0.1), 1, -9}, {"mod(x, y)", 1, 0.1, math.Mod(1, 0.1), 1, -9},
+		{"lerp(x, y, 1)", -1e20, -1, -1, 0, 1}, {"lerp(x, y, 0)", -1, -1e20, -1, 1, 0},
 		{"hypot(x, y)", 3e300, 4e300, 5e300, 0.6, 0.8}, {"hypot(x, y)", 3e-300, -4e-300, 5e-300, 0.6, -0.8},
 		{"hypot(x, y)", -inf, 1, inf, nan, 0}, {"hypot(x, y)", 5e-324, 0, 5e-324, 1, 0},
 		{"xlogy(x, y)", 0, 0, 0, 0, 0}, {"xlogy(x, y)", 0, nan, nan, nan, nan}, {"xlogy(x, y)", 0, -1, 0, 0, 0},

@@ -37,7 +37,9 @@ var library = []Macro{
 	{"square", []string{"x"}, "x*x", "x squared"},
 	{"reciprocal", []string{"x"}, "1/x", "one over x"},
 	{"frac", []string{"x"}, "x - trunc(x)", "the part after the point, with the sign of x"},
-	{"lerp", []string{"a", "b", "t"}, "a + t*(b - a)", "from a at t = 0 to b at t = 1"},
+	// Of the two forms one is exact at 0, the other at 1.
+	{"lerp", []string{"a", "b", "t"}, "d = b - a; where(abs(t) < 0.5, a + t*d, b - d*(1 - t))",
+		"from a at t = 0 to b at t = 1"},
 	// Powers of two keep the squares away from overflow and underflow. In float32, 2^±500 is infinite or 0 and never
 	// taken.
 	{"hypot", []string{"a", "b"}, `

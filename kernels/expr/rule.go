@@ -22,7 +22,11 @@ var rules = sync.OnceValue(func() []rule {
 			"grad*(max(log1p(-p), -100) - max(log(p), -100))"}},
 		{name: "logit", grads: []string{"where(x < 0 || 1 < x, nan, grad/(x*(1 - x)))"}},
 		{name: "xlogy", grads: []string{"where(x == 0 && y <= 0, 0, grad*log(y))",
-			"where(x == 0 && y == y, 0, grad*(x/y))"}},
+			"grad*(x/where(x == 0 && y == 0, 1, y))"}},
+		// Softmax of a and b; half of the gradient for each of two equal infinities.
+		{name: "logaddexp", grads: []string{
+			"grad*sigmoid(where(a == b && abs(a) == inf, 0, a - b))",
+			"grad*sigmoid(where(a == b && abs(a) == inf, 0, b - a))"}},
 		// With t = n/(n+2) and n = e(e+2), t' = 4e(e+1)/(n+2)^2.
 		{name: "mish", grads: []string{`
 			e = exp(where(20 < x, 20, x))

@@ -18,7 +18,7 @@ const erfinv = `
 	where(y < 0, -t, where(y == 0, y, t))`
 
 // Where v is below 10, psi(v) = psi(v + 10) - 1/v - ... - 1/(v + 9); above, Stirling's series; below 0 the reflection
-// psi(x) = psi(1 - x) - pi/tan(pi x). A negative integer adds NaN to a derivative that stays infinite. The chain rule
+// psi(x) = psi(1 - x) - pi cot(pi x). A negative integer adds NaN to a derivative that stays infinite. The chain rule
 // over this gives trigamma.
 const digamma = `
 	low = x < 0
@@ -33,7 +33,7 @@ const digamma = `
 	h = log(y) - w/2 - i*(1/12 - i*(1/120 - i*(1/252 - i*(1/240 - i*q))))
 	d = x - round(x)
 	f = where(low, d, 0.25)
-	t = h - where(near, s, 0) - where(low, pi/tan(pi*f), 0)
+	t = h - where(near, s, 0) - where(low, pi*cos(pi*f)/sin(pi*f), 0)
 	where(x == 0, -1/x, t + where(low && d == 0, nan, 0))`
 
 // With a = |x|, and r the nearest integer below 8: lgamma(2+z) = z*P(z) for z = a - r in [-1/2, 1/2], whose Taylor
