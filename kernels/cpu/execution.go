@@ -20,6 +20,7 @@ type execution[T register] struct {
 	params      []float64
 	uniforms    []T
 	random      kernels.Random
+	converted   *operand         // the only result is its elements in the registers' type; nil: no conversion
 	unchunked   bool             // a kernel takes any piece at once
 	nonTemporal kernel[T]        // in place of the only instruction, with non-temporal stores
 	body        func(lo, hi int) // x.runBlocks, made once
@@ -60,6 +61,7 @@ func run[T register](pool *sync.Pool, l *kernels.Launch) {
 		}
 		x.setResults(l)
 		x.setNonTemporal(l)
+		x.converted = x.conversion(l)
 		x.setUniforms()
 		x.unchunked = x.isUnchunked()
 		grain := 100_000 / (1 + x.p.cost*costUnit[T]() + len(x.operands) + len(x.results))
@@ -71,7 +73,7 @@ func run[T register](pool *sync.Pool, l *kernels.Launch) {
 
 // release drops the memory of the op call.
 func (x *execution[T]) release() {
-	x.p, x.params = nil, nil
+	x.p, x.params, x.converted = nil, nil, nil
 	for i := range x.operands {
 		x.operands[i].data = nil
 	}
@@ -166,6 +168,19 @@ func (x *execution[T]) setResults(l *kernels.Launch) {
 			}
 		}
 	}
+}
+
+// conversion is the operand whose elements the only result is, in the registers' type: they are loaded straight to it.
+func (x *execution[T]) conversion(l *kernels.Launch) *operand {
+	root := x.p.roots[0]
+	if len(x.results) != 1 || x.results[0].dtype != x.native || x.p.fused != nil || root.uniform >= 0 || root.at >= 0 {
+		return nil
+	}
+	k := root.slot - 1
+	if o := &x.operands[k]; o.mode == contiguous && o.dtype != x.native && !overlap(&l.In[k], &l.Out[0]) {
+		return o
+	}
+	return nil
 }
 
 // isUnchunked tells whether one kernel does everything and finds all elements in place, so that they are not cut into
@@ -367,6 +382,10 @@ func (x *execution[T]) runPiece(f *workspace[T], in, at, n int) {
 
 // runChunk is runPiece for at most one chunk.
 func (x *execution[T]) runChunk(f *workspace[T], in, at, n int) {
+	if o := x.converted; o != nil {
+		load(view[T](x.results[0].data)[at:at+n], o.data[(o.offset+at)*o.dtype.Size():], o.dtype)
+		return
+	}
 	x.setSlots(f, in, at, n)
 	if x.p.fused != nil {
 		x.runFused(f, at, n)
