@@ -25,12 +25,21 @@ func Abs(x *tensor.Tensor) *tensor.Tensor {
 	return re.MaskedFill(zero, 1).Hypot(im).MaskedFill(zero, 0)
 }
 
-// Angle is the argument of complex numbers [.. 2], in [-π, π].
-func Angle(x *tensor.Tensor) *tensor.Tensor { return Imag(x).Atan2(Real(x)) }
+// Angle is the argument of complex numbers [.. 2], in [-π, π]. Its derivative at 0 is 0.
+func Angle(x *tensor.Tensor) *tensor.Tensor {
+	re, im := Real(x), Imag(x)
+	angle := im.Atan2(re)
+	zero := re.EqualScalar(0).And(im.EqualScalar(0))
+	return zero.Where(angle.Detach(), angle)
+}
 
 // Mul is the product of complex numbers [.. 2], which broadcast.
 func Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	a, b, c, d := Real(x), Imag(x), Real(y), Imag(y)
+	dt := a.Mul(c).DType()
+	if dt.IsHalf() { // products may be out of its range
+		return Mul(x.To(tensor.Float32), y.To(tensor.Float32)).To(dt)
+	}
 	return Complex(a.Mul(c).Sub(b.Mul(d)), a.Mul(d).Add(b.Mul(c)))
 }
 

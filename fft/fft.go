@@ -138,7 +138,10 @@ func (c *config) resize(op string, x *tensor.Tensor, sizes []int) *tensor.Tensor
 
 // transform transforms the axes, and divides.
 func (c *config) transform(x *tensor.Tensor, axes []int, inverse bool) *tensor.Tensor {
-	n := 1.0
+	n, dt := 1.0, x.DType()
+	if dt.IsHalf() {
+		x = x.To(tensor.Float32)
+	}
 	for _, a := range axes {
 		x = engine.DFT(x, a, inverse)
 		n *= float64(x.Dim(a))
@@ -150,7 +153,7 @@ func (c *config) transform(x *tensor.Tensor, axes []int, inverse bool) *tensor.T
 	case inverse == (c.norm == backward):
 		x = x.Scale(1 / n)
 	}
-	return x
+	return x.To(dt)
 }
 
 // Freq are the frequencies of the numbers that [FFT] gives for n samples at the given spacing, in cycles for each

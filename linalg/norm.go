@@ -116,9 +116,7 @@ func MatrixNorm(a *tensor.Tensor, ord Ord) *tensor.Tensor {
 	m, n := size("matrix_norm", a)
 	switch ord {
 	case Frobenius:
-		sum := a.Square().Sum(-1, -2)
-		zero := sum.EqualScalar(0)
-		return sum.MaskedFill(zero, 1).Sqrt().MaskedFill(zero, 0)
+		return a.Norm(2, -1, -2).To(a.DType())
 	case MaxColumnSum:
 		return a.Abs().Sum(-2).Max(-1)
 	case MinColumnSum:

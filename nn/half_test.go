@@ -1,10 +1,14 @@
 package nn
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/fft"
+	"github.com/weft-ml/weft/linalg"
 	"github.com/weft-ml/weft/tensor"
 )
 
@@ -19,7 +23,8 @@ func TestHalvesOutOfRange(t *testing.T) {
 	bag := NewEmbeddingBag(2, 1, "mean")
 	bag.Weight = ParameterOf("w", tensor.FromSlice([]float32{30, 30}, 2, 1).To(f16))
 	norm := NewBatchNorm1d(1)
-	if err := Init(dev, norm); err != nil {
+	spectral := NewSpectralNorm(NewLinear(500, 500, NoBias(), WeightInit(Constant(1000))))
+	if err := errors.Join(Init(dev, norm), Init(dev, spectral, DType(f16))); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -44,6 +49,68 @@ func TestHalvesOutOfRange(t *testing.T) {
 		{"embedding_bag", func(s *tensor.Scope) *tensor.Tensor {
 			return bag.Forward(s.Full(1, tensor.Int64, 1, 3000))
 		}, []float64{30}},
+		{"nll", func(s *tensor.Scope) *tensor.Tensor {
+			return NLL(s.Full(-300, f16, 4, 2), s.Full(0, tensor.Int64, 4), ClassWeights(s.Full(300, f16, 2)))
+		}, []float64{300}},
+		{"smooth_l1", func(s *tensor.Scope) *tensor.Tensor {
+			return SmoothL1(s.Full(500, f16, 1), s.Full(0, f16, 1), 500)
+		}, []float64{250}},
+		{"kl_div", func(s *tensor.Scope) *tensor.Tensor {
+			return KLDiv(s.Full(-3, f16, 70000, 2), s.Full(.5, f16, 70000, 2))
+		}, []float64{2.306853}},
+		{"multi_margin", func(s *tensor.Scope) *tensor.Tensor {
+			return MultiMargin(s.Full(5, f16, 1, 5000), s.Full(0, tensor.Int64, 1), Degree(2), Margin(6))
+		}, []float64{36}},
+		{"cosine_embedding", func(s *tensor.Scope) *tensor.Tensor {
+			return CosineEmbedding(s.Full(300, f16, 1, 8), s.Full(-300, f16, 1, 8), s.Full(1, f16, 1))
+		}, []float64{2}},
+		{"gaussian_nll", func(s *tensor.Scope) *tensor.Tensor {
+			return GaussianNLL(s.Full(300, f16, 1), s.Full(0, f16, 1), s.Full(1e4, f16, 1))
+		}, []float64{9.10517}},
+		{"poisson_nll", func(s *tensor.Scope) *tensor.Tensor {
+			return PoissonNLL(s.Full(0, f16, 1), s.Full(1, f16, 1), NoLogInput())
+		}, []float64{18.42068}},
+		{"bce_with_logits", func(s *tensor.Scope) *tensor.Tensor {
+			return BCEWithLogits(s.Full(10, f16, 1), s.Full(1, f16, 1))
+		}, []float64{4.53989e-5}},
+		{"bce_with_logits, float32", func(s *tensor.Scope) *tensor.Tensor {
+			return BCEWithLogits(s.Full(20, tensor.Float32, 1), s.Full(1, tensor.Float32, 1))
+		}, []float64{2.061154e-9}},
+		{"lp_pool", func(s *tensor.Scope) *tensor.Tensor {
+			return NewLPPool2d(2, 2).Forward(s.Full(300, f16, 1, 1, 2, 2))
+		}, []float64{600}},
+		{"local_response_norm", func(s *tensor.Scope) *tensor.Tensor {
+			return NewLocalResponseNorm(3).Forward(s.Full(300, f16, 1, 1, 4))
+		}, slices.Repeat([]float64{106.066}, 4)},
+		{"matrix_norm", func(s *tensor.Scope) *tensor.Tensor {
+			return linalg.MatrixNorm(s.Full(1e-4, f16, 4, 4), linalg.Frobenius)
+		}, []float64{4e-4}},
+		{"rfft", func(s *tensor.Scope) *tensor.Tensor {
+			return fft.RFFT(s.Full(300, f16, 1024), fft.Ortho()).Slice(0, 0, 1).Slice(1, 0, 1)
+		}, []float64{9600}},
+		{"complex product", func(s *tensor.Scope) *tensor.Tensor {
+			return fft.Mul(s.Full(300, f16, 2), s.In(tensor.FromSlice([]float32{300, 299}, 2).To(f16))).Slice(0, 0, 1)
+		}, []float64{300}},
+		{"cdist", func(s *tensor.Scope) *tensor.Tensor {
+			return s.Full(100, f16, 30, 64).Cdist(s.Full(-100, f16, 2, 64), 2)
+		}, slices.Repeat([]float64{1600}, 60)},
+		{"gradient of logsumexp", func(s *tensor.Scope) *tensor.Tensor {
+			x := autograd.Watch(s, s.Full(10000, f16, 2))
+			return autograd.Grad(x.LogSumExp(), []*tensor.Tensor{x})[0]
+		}, []float64{.5, .5}},
+		{"gradient of max", func(s *tensor.Scope) *tensor.Tensor {
+			x := autograd.Watch(s, s.Full(1, f16, 70000))
+			return autograd.Grad(x.Max(), []*tensor.Tensor{x})[0]
+		}, slices.Repeat([]float64{1.43e-5}, 70000)},
+		{"gradient of a mask", func(s *tensor.Scope) *tensor.Tensor {
+			q, v := s.Full(100, f16, 1, 1, 2, 64), s.In(tensor.FromSlice([]float32{1, 2, 3, 4}, 1, 1, 2, 2).To(f16))
+			mask := autograd.Watch(s, s.Full(0, f16, 2, 2))
+			y := ScaledDotProductAttention(q, q, v, Mask(mask))
+			return autograd.Grad(y.To(tensor.Float32).Sum(), []*tensor.Tensor{mask})[0]
+		}, []float64{-1, 1, -1, 1}},
+		{"spectral_norm", func(s *tensor.Scope) *tensor.Tensor {
+			return spectral.Forward(s.Full(1, f16, 1, 500)).Slice(1, 0, 1).Abs()
+		}, []float64{1}},
 		{"batch_norm", func(s *tensor.Scope) *tensor.Tensor {
 			return norm.Forward(s.In(tensor.FromSlice([]float32{0, 600, 1200, 1800}, 4, 1).To(f16)))
 		}, []float64{-1.341641, -.447214, .447214, 1.341641}},

@@ -30,6 +30,7 @@ func CrossEntropy(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.Te
 	if o.classWeights == nil {
 		return engine.CrossEntropy(logits, targets, o.ignoreIndex, o.reduction, o.labelSmoothing)
 	}
+	logits = o.widen(logits)
 	losses := engine.CrossEntropy(logits, targets, o.ignoreIndex, seam.ReduceNone, 0)
 	classes := logits.Dim(-1)
 	weights, _ := o.rows(op, targets, classes, losses.DType())
@@ -43,11 +44,11 @@ func CrossEntropy(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.Te
 }
 
 // softCrossEntropy is the loss of targets that are probabilities.
-func (c lossConfig) softCrossEntropy(op string, logits, targets *tensor.Tensor) *tensor.Tensor {
+func (c *lossConfig) softCrossEntropy(op string, logits, targets *tensor.Tensor) *tensor.Tensor {
 	if c.ignoreIndex != seam.IgnoreIndex {
 		engine.Fail(tensor.ErrValue, op, "targets that are probabilities, %v, have no index to ignore", targets)
 	}
-	x, y := pair(op, logits, targets)
+	x, y := c.pair(op, logits, targets)
 	if x.Rank() == 0 {
 		engine.Fail(tensor.ErrShape, op, "the logits %v have no classes", x)
 	}
@@ -82,7 +83,7 @@ func (c lossConfig) classesLast(op string, x *tensor.Tensor) *tensor.Tensor {
 // targets, class weights, the axis of the classes and the reduction.
 func NLL(logProbs, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	o := lossOf("nll", opts, "ignore index", "class weights", "class axis")
-	x := full(o.classesLast("nll", logProbs))
+	x := o.widen(o.classesLast("nll", logProbs))
 	if n := x.Rank() - 1; n < 0 || !slices.Equal(x.Shape()[:n], targets.Shape()) {
 		engine.Fail(tensor.ErrShape, "nll", "log-probabilities %v have the classes on the last axis; targets %v must "+
 			"hold one class for each row", x, targets)
@@ -96,13 +97,13 @@ func NLL(logProbs, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 // MSE is the mean squared difference. It takes [Weights].
 func MSE(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	o := lossOf("mse", opts, "weights")
-	return weighted("mse", difference("mse", x, y).Square(), o)
+	return weighted("mse", o.difference("mse", x, y).Square(), o)
 }
 
 // L1 is the mean absolute difference. It takes [Weights].
 func L1(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	o := lossOf("l1", opts, "weights")
-	return weighted("l1", difference("l1", x, y).Abs(), o)
+	return weighted("l1", o.difference("l1", x, y).Abs(), o)
 }
 
 // Huber is the mean of d²/2 where |d| is at most delta and delta(|d| - delta/2) beyond (Huber 1964). Delta is
@@ -110,7 +111,7 @@ func L1(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 func Huber(x, y *tensor.Tensor, delta float64, opts ...LossOption) *tensor.Tensor {
 	want("huber", "delta", delta, delta > 0, "(0, +Inf)")
 	o := lossOf("huber", opts, "weights")
-	d := difference("huber", x, y)
+	d := o.difference("huber", x, y)
 	c := d.Clamp(-delta, delta) // c (d - c/2) is all branches
 	return weighted("huber", c.Mul(d.Sub(c.Scale(0.5))), o)
 }
@@ -121,7 +122,7 @@ func SmoothL1(x, y *tensor.Tensor, beta float64, opts ...LossOption) *tensor.Ten
 	const op = "smooth_l1"
 	want(op, "beta", beta, beta >= 0, "[0, +Inf)")
 	o := lossOf(op, opts, "weights")
-	d := difference(op, x, y)
+	d := o.difference(op, x, y)
 	if beta == 0 {
 		return weighted(op, d.Abs(), o)
 	}
@@ -133,7 +134,7 @@ func SmoothL1(x, y *tensor.Tensor, beta float64, opts ...LossOption) *tensor.Ten
 // is the one that autocast allows. It takes [Weights].
 func BCE(p, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	o := lossOf("bce", opts, "weights")
-	p, targets = pair("bce", p, targets)
+	p, targets = o.pair("bce", p, targets)
 	losses, _ := weigh("bce", p.BinaryCrossEntropy(targets), o)
 	return o.reduce(losses, nil)
 }
@@ -143,12 +144,12 @@ func BCE(p, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 func BCEWithLogits(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "bce_with_logits"
 	o := lossOf(op, opts, "weights", "pos weight")
-	x, y := pair(op, logits, targets)
-	losses := x.Softplus().Sub(x.Mul(y))
-	if o.posWeight != nil { // (1-y) x + (1 + (w-1) y) log(1 + e^-x)
-		w := fitting(op, "pos weight", o.posWeight, y)
-		losses = x.Sub(x.Mul(y)).Add(w.AddScalar(-1).Mul(y).AddScalar(1).Mul(x.Neg().Softplus()))
+	x, y := o.pair(op, logits, targets)
+	positive := y
+	if o.posWeight != nil {
+		positive = y.Mul(fitting(op, "pos weight", o.posWeight, y))
 	}
+	losses := logistic(x, positive, y)
 	losses, _ = weigh(op, losses, o)
 	return o.reduce(losses, nil)
 }
@@ -158,7 +159,7 @@ func BCEWithLogits(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.T
 // the terms.
 func KLDiv(logQ, p *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	o := lossOf("kl_div", opts, "log target")
-	logQ, p = pair("kl_div", logQ, p)
+	logQ, p = o.pair("kl_div", logQ, p)
 	var terms *tensor.Tensor
 	if o.logTarget {
 		terms = p.Exp().Mul(p.Sub(logQ))
@@ -169,7 +170,7 @@ func KLDiv(logQ, p *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 		return o.reduce(terms, nil)
 	}
 	rows := float64(max(1, logQ.Len()/max(1, logQ.Dim(-1))))
-	return terms.Sum().Scale(1 / rows)
+	return o.rounded(terms.Sum().Scale(1 / rows))
 }
 
 // weighted is losses times their weights, reduced; the mean is divided by the sum of the weights.
@@ -196,24 +197,41 @@ func fitting(op, what string, w, x *tensor.Tensor) *tensor.Tensor {
 }
 
 // difference is x - y.
-func difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
-	x, y = pair(op, x, y)
+func (o *lossConfig) difference(op string, x, y *tensor.Tensor) *tensor.Tensor {
+	x, y = o.pair(op, x, y)
 	return x.Sub(y)
 }
 
-// pair is a prediction and a target, which must have equal shapes: broadcasting in a loss hides mistakes. Under
-// autocast losses are computed in float32.
-func pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
+// pair is a prediction and a target, which must have equal shapes: broadcasting in a loss hides mistakes.
+func (o *lossConfig) pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
 	if x == nil || y == nil || !slices.Equal(x.Shape(), y.Shape()) {
 		engine.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
 	}
-	return full(x), full(y)
+	return o.widen(x), o.widen(y)
 }
 
-// full is x, cast from half precision to float32 under autocast.
-func full(x *tensor.Tensor) *tensor.Tensor {
-	if s := x.Scope(); x.DType().IsHalf() && s != nil && engine.Autocasting(s) != tensor.Float32 {
-		return x.To(tensor.Float32)
+// widen is x, of half precision in float32: what losses make on their way may be out of its range, and differences
+// cancel. The loss has the type of the first x again, but under autocast.
+func (o *lossConfig) widen(x *tensor.Tensor) *tensor.Tensor {
+	if x == nil || !x.DType().IsHalf() {
+		return x
+	}
+	if s := x.Scope(); !o.half.set && (s == nil || engine.Autocasting(s) == tensor.Float32) {
+		o.half = optional[tensor.DType]{x.DType(), true}
+	}
+	return x.To(tensor.Float32)
+}
+
+// logistic is (1-y) log(1 + e^x) + p log(1 + e^-x), of which nothing cancels: the cross-entropy of sigmoid(x) and y,
+// where p is y times the weight of positive targets.
+func logistic(x, p, y *tensor.Tensor) *tensor.Tensor {
+	return y.SubFrom(1).Mul(x.Softplus()).Add(p.Mul(x.Neg().Softplus()))
+}
+
+// rounded is a loss in the type of the prediction.
+func (c lossConfig) rounded(x *tensor.Tensor) *tensor.Tensor {
+	if c.half.set {
+		return x.To(c.half.value)
 	}
 	return x
 }

@@ -15,7 +15,7 @@ func CTC(logProbs, targets *tensor.Tensor, inputLengths, targetLengths []int, op
 	const op = "ctc"
 	o := lossOf(op, opts, "blank", "zero infinity")
 	engine.Given(op, "log-probabilities", logProbs)
-	losses := full(logProbs).CTC(targets, inputLengths, targetLengths, o.blank)
+	losses := o.widen(logProbs).CTC(targets, inputLengths, targetLengths, o.blank)
 	if o.zeroInfinity {
 		losses = losses.MaskedFill(losses.EqualScalar(math.Inf(1)), 0)
 	}

@@ -13,7 +13,7 @@ import (
 func PoissonNLL(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "poisson_nll"
 	o := lossOf(op, opts, "no log input", "full", "eps", "weights")
-	x, y = pair(op, x, y)
+	x, y = o.pair(op, x, y)
 	var losses *tensor.Tensor
 	if o.noLogInput {
 		losses = x.Sub(y.Mul(x.AddScalar(o.eps.or(1e-8)).Log()))
@@ -35,9 +35,9 @@ func PoissonNLL(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 func GaussianNLL(x, y, variance *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "gaussian_nll"
 	o := lossOf(op, opts, "full", "eps", "weights")
-	d := difference(op, x, y)
+	d := o.difference(op, x, y)
 	engine.Given(op, "variance", variance)
-	v := full(variance)
+	v := o.widen(variance)
 	if n := d.Rank() - 1; n > 0 && slices.Equal(v.Shape(), d.Shape()[:n]) {
 		v = v.Unsqueeze(-1)
 	}
@@ -59,10 +59,10 @@ func SigmoidFocal(logits, targets *tensor.Tensor, alpha, gamma float64, opts ...
 	want(op, "alpha", alpha, alpha <= 1, "(-Inf, 1]")
 	want(op, "gamma", gamma, gamma >= 0, "[0, +Inf)")
 	o := lossOf(op, opts, "weights")
-	x, y := pair(op, logits, targets)
+	x, y := o.pair(op, logits, targets)
 	// 1 - (p y + (1-p)(1-y)), without the differences from 1; not 0, where a gamma below 1 has an infinite derivative.
 	wrong := x.Sigmoid().Mul(y.Neg().AddScalar(1)).Add(x.Neg().Sigmoid().Mul(y)).Clamp(0x1p-126, 1)
-	losses := x.Softplus().Sub(x.Mul(y)).Mul(wrong.PowScalar(gamma))
+	losses := logistic(x, y, y).Mul(wrong.PowScalar(gamma))
 	if alpha >= 0 {
 		losses = losses.Mul(y.Scale(2*alpha - 1).AddScalar(1 - alpha))
 	}

@@ -14,7 +14,7 @@ import (
 func MarginRanking(x1, x2, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "margin_ranking"
 	o := lossOf(op, opts, "margin", "weights")
-	d := difference(op, x1, x2)
+	d := o.difference(op, x1, x2)
 	engine.Given(op, "target", y)
 	losses := atLeastZero(d.Mul(fitting(op, "target", y, d)).SubFrom(o.margin.or(0)))
 	return weighted(op, losses, o)
@@ -25,7 +25,7 @@ func MarginRanking(x1, x2, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor 
 func HingeEmbedding(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "hinge_embedding"
 	o := lossOf(op, opts, "margin", "weights")
-	x, y = pair(op, x, y)
+	x, y = o.pair(op, x, y)
 	apart := atLeastZero(x.SubFrom(o.margin.or(1))).MaskedFill(y.EqualScalar(1), 0)
 	return weighted(op, apart.Add(x.MaskedFill(y.EqualScalar(-1), 0)), o)
 }
@@ -35,7 +35,7 @@ func HingeEmbedding(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 func CosineEmbedding(x1, x2, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "cosine_embedding"
 	o := lossOf(op, opts, "margin", "weights")
-	a, b := pair(op, x1, x2)
+	a, b := o.pair(op, x1, x2)
 	engine.Given(op, "target", y)
 	if n := a.Rank() - 1; n < 0 || !slices.Equal(a.Shape()[:n], y.Shape()) {
 		engine.Fail(tensor.ErrShape, op, "the target %v must hold one number for each row of %v", y, a)
@@ -53,8 +53,8 @@ func CosineEmbedding(x1, x2, y *tensor.Tensor, opts ...LossOption) *tensor.Tenso
 func TripletMargin(anchor, positive, negative *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "triplet_margin"
 	o := lossOf(op, opts, "margin", "degree", "eps", "swap", "distance", "weights")
-	a, p := pair(op, anchor, positive)
-	_, n := pair(op, anchor, negative)
+	a, p := o.pair(op, anchor, positive)
+	_, n := o.pair(op, anchor, negative)
 	distance := o.distance
 	if distance == nil {
 		distance = func(x, y *tensor.Tensor) *tensor.Tensor {
@@ -72,7 +72,7 @@ func TripletMargin(anchor, positive, negative *tensor.Tensor, opts ...LossOption
 func SoftMargin(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "soft_margin"
 	o := lossOf(op, opts, "weights")
-	x, y = pair(op, x, y)
+	x, y = o.pair(op, x, y)
 	return weighted(op, x.Mul(y).Neg().Softplus(), o)
 }
 
@@ -84,7 +84,7 @@ func MultiMargin(x, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	o := lossOf(op, opts, "margin", "degree", "class weights")
 	power := o.degree.or(1)
 	want(op, "the degree", power, power == 1 || power == 2, "{1, 2}")
-	x = withTargets(op, x, targets, 1)
+	x = o.withTargets(op, x, targets, 1)
 	classes := x.Dim(-1)
 	own := engine.Gather(op, x, -1, targets.Unsqueeze(-1))
 	terms := x.Sub(own).AddScalar(o.margin.or(1)).ReLU()
@@ -105,7 +105,7 @@ func MultiMargin(x, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 func MultiLabelMargin(x, targets *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "multi_label_margin"
 	o := lossOf(op, opts)
-	x = withTargets(op, x, targets, 0)
+	x = o.withTargets(op, x, targets, 0)
 	classes := x.Dim(-1)
 	behind := targets.LessScalar(0).CumSum(-1).GreaterScalar(0)
 	valid := targets.MaskedFill(behind, 0)
@@ -121,11 +121,11 @@ func MultiLabelMargin(x, targets *tensor.Tensor, opts ...LossOption) *tensor.Ten
 func MultiLabelSoftMargin(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	const op = "multi_label_soft_margin"
 	o := lossOf(op, opts, "class weights")
-	x, y = pair(op, x, y)
+	x, y = o.pair(op, x, y)
 	if x.Rank() == 0 {
 		engine.Fail(tensor.ErrShape, op, "%v has no classes", x)
 	}
-	losses := x.Softplus().Sub(x.Mul(y))
+	losses := logistic(x, y, y)
 	if o.classWeights != nil {
 		losses = losses.Mul(o.weightsOf(op, x.Dim(-1), x.DType()))
 	}
@@ -134,7 +134,7 @@ func MultiLabelSoftMargin(x, y *tensor.Tensor, opts ...LossOption) *tensor.Tenso
 
 // withTargets is x in the type of losses. It fails unless the targets are integers, of the shape of x without its
 // last axes, of which drop says how many.
-func withTargets(op string, x, targets *tensor.Tensor, drop int) *tensor.Tensor {
+func (o *lossConfig) withTargets(op string, x, targets *tensor.Tensor, drop int) *tensor.Tensor {
 	engine.Given(op, "input", x)
 	engine.Given(op, "targets", targets)
 	if !targets.DType().IsInt() {
@@ -143,7 +143,7 @@ func withTargets(op string, x, targets *tensor.Tensor, drop int) *tensor.Tensor 
 	if n := x.Rank() - drop; x.Rank() == 0 || !slices.Equal(x.Shape()[:n], targets.Shape()) {
 		engine.Fail(tensor.ErrShape, op, "targets %v do not fit %v, which has the classes on the last axis", targets, x)
 	}
-	return full(x)
+	return o.widen(x)
 }
 
 // atLeastZero is max(0, x) with derivative 1 at 0.

@@ -25,6 +25,7 @@ type lossConfig struct {
 	full, logTarget, noLogInput bool
 	swap, zeroInfinity          bool
 	blank                       int
+	half                        optional[tensor.DType] // of the prediction, which is computed in float32
 	distance                    func(x, y *tensor.Tensor) *tensor.Tensor
 }
 
@@ -167,6 +168,11 @@ func lossOf(op string, opts []LossOption, takes ...string) lossConfig {
 // reduce combines losses, which have been multiplied by weights. The mean is their sum divided by that of the weights;
 // nil stands for weights of 1.
 func (c lossConfig) reduce(losses, weights *tensor.Tensor) *tensor.Tensor {
+	return c.rounded(c.combined(losses, weights))
+}
+
+// combined is reduce in the type of losses.
+func (c lossConfig) combined(losses, weights *tensor.Tensor) *tensor.Tensor {
 	switch {
 	case c.reduction == seam.ReduceNone:
 		return losses

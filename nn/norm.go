@@ -322,7 +322,10 @@ func (n *InstanceNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 		engine.Fail(tensor.ErrShape, op, "x %v has one spatial element, so no variance", x)
 	}
 	if s.Training() && n.Mean != nil && x.Len() > 0 {
-		s.With(func() { n.move(s, x.Mean(others...), x.Var(1, spatial...).Mean(0)) }, tensor.NoGrad())
+		s.With(func() {
+			wide := widened(x)[0]
+			n.move(s, wide.Mean(others...), wide.Var(1, spatial...).Mean(0))
+		}, tensor.NoGrad())
 	}
 	return groupNormed(x, n.Channels, n.Weight, n.Bias, n.Eps)
 }

@@ -160,7 +160,8 @@ func (l *LPPool) Forward(x *tensor.Tensor) *tensor.Tensor {
 	for _, n := range l.Size {
 		elements *= float64(n)
 	}
-	return x.PowScalar(l.P).AvgPool(l.Window).ReLU().Scale(elements).PowScalar(1 / l.P)
+	wide := widened(x)[0]
+	return wide.PowScalar(l.P).AvgPool(l.Window).ReLU().Scale(elements).PowScalar(1 / l.P).To(x.DType())
 }
 
 // LocalResponseNorm divides each channel by (K + Alpha*m)^Beta, where m is the mean of the squares of Size neighbouring
@@ -184,6 +185,7 @@ func (n *LocalResponseNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	}
 	channels := tensor.Window{Size: []int{n.Size, 1}, Stride: []int{1}, Padding: []int{n.Size / 2, 0},
 		PaddingEnd: []int{(n.Size - 1) / 2, 0}}
-	mean := x.Square().Flatten(2, -1).AvgPool(channels).Reshape(x.Shape()...)
-	return x.Div(mean.Scale(n.Alpha).AddScalar(n.K).PowScalar(n.Beta))
+	wide := widened(x)[0]
+	mean := wide.Square().Flatten(2, -1).AvgPool(channels).Reshape(x.Shape()...)
+	return wide.Div(mean.Scale(n.Alpha).AddScalar(n.K).PowScalar(n.Beta)).To(x.DType())
 }

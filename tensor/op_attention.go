@@ -233,7 +233,23 @@ func attentionGrads(in []*Tensor, d ...*Tensor) []*Tensor {
 // attentionGradComposed is the gradient in differentiable operations, of the operands in: q, k, v and perhaps mask and
 // kept. g is [B H T E], and results have the same order of axes.
 func attentionGradComposed(c *ctx, in []*Tensor, g *Tensor) []*Tensor {
-	scale, q, k, v := c.Floats[0], in[0], in[1], in[2]
+	scale, dt := c.Floats[0], in[0].dtype
+	if dt.IsHalf() { // scores may be out of its range
+		wide := append([]*Tensor{}, in...)
+		for i, x := range wide {
+			if x.dtype.IsHalf() {
+				wide[i] = x.To(Float32)
+			}
+		}
+		grads := attentionGradComposed(c, wide, g.To(Float32))
+		for i, d := range grads {
+			if d != nil {
+				grads[i] = d.To(in[i].dtype)
+			}
+		}
+		return grads
+	}
+	q, k, v := in[0], in[1], in[2]
 	if heads := k.Dim(1); heads != q.Dim(1) {
 		k, v = k.repeatHeads(q.Dim(1)/heads), v.repeatHeads(q.Dim(1)/heads)
 	}

@@ -42,7 +42,8 @@ func extreme(o *Op, k kernels.Op, doc string, call func(x *Tensor, axes ...int) 
 func extremeVJP(c *ctx, g *Tensor) []*Tensor {
 	x, y := c.In[0], c.Out[0]
 	ties := x.Equal(c.unreduce(y))
-	share := g.Div(ties.Sum(c.Ints...).To(g.dtype))
+	wide := statistic(g.dtype) // halves do not have all counts
+	share := g.To(wide).Div(ties.Sum(c.Ints...).To(wide)).To(g.dtype)
 	return []*Tensor{c.unreduce(share).Mul(ties.To(g.dtype))}
 }
 

@@ -88,6 +88,7 @@ func (t *Tensor) Cdist(y *Tensor, p float64) *Tensor {
 	if p != 2 || t.Dim(-2) <= 25 && y.Dim(-2) <= 25 {
 		return t.Unsqueeze(-2).Sub(y.Unsqueeze(-3)).Norm(p, -1)
 	}
+	t, y = t.To(statistic(t.dtype)), y.To(statistic(y.dtype))
 	centre := y.Detach().Mean(-2, KeepDims)
 	x, y := t.Sub(centre), y.Sub(centre)
 	squares := x.SumSquares(nil, -1).Unsqueeze(-1).Add(y.SumSquares(nil, -1).Unsqueeze(-2))

@@ -22,7 +22,12 @@ func init() {
 			c.reduced(c.In[0].dtype)
 		},
 		VJP: func(c *ctx, g *Tensor) []*Tensor { // softmax(x) = exp(x - y)
-			return []*Tensor{c.In[0].Sub(c.unreduce(c.Out[0])).Exp().Mul(c.unreduce(g))}
+			x, y := c.In[0], c.Out[0]
+			if x.dtype.IsHalf() { // y is too coarse for a difference
+				x = x.To(Float32)
+				y = x.LogSumExp(c.Ints...)
+			}
+			return []*Tensor{x.Sub(c.unreduce(y)).Exp().Mul(c.unreduce(g)).To(c.In[0].dtype)}
 		},
 		Saves:   []saves{saveIn(0) | saveOut(0)},
 		Flops:   perElement(4),

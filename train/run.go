@@ -202,11 +202,14 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 
 // check reports flag values that are not valid.
 func (r *Run) check(rest []string) error {
+	const maxThreads = 1024 // Go ends a program of 10,000 threads of the system
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case r.Steps < 0 || r.Epochs < 0 || r.Threads < 0 || r.Workers < 0 || r.Prefetch < 0:
 		return fmt.Errorf("-steps, -epochs, -threads, -workers and -prefetch cannot be negative")
+	case r.Threads > maxThreads:
+		return fmt.Errorf("-threads is %d, at most %d", r.Threads, maxThreads)
 	case r.AMP != "" && r.AMP != "bf16" && r.AMP != "fp16":
 		return fmt.Errorf("-amp is %q, want bf16 or fp16", r.AMP)
 	case r.Log != "text" && r.Log != "json":

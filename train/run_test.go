@@ -106,13 +106,14 @@ func TestBadFlags(t *testing.T) {
 		code int
 		says string
 	}{
-		"-epochs 3":   {2, "not defined: -epochs"}, // the program counts steps
-		"-steps many": {2, "invalid value"},
-		"-steps -1":   {1, "error: -steps, -epochs, -threads, -workers and -prefetch cannot be negative\n"},
-		"-threads -1": {1, "error: -steps, -epochs, -threads, -workers and -prefetch cannot be negative\n"},
-		"-log xml":    {1, "error: -log is \"xml\", want text or json\n"},
-		"extra":       {1, "error: unexpected argument \"extra\"\n"},
-		"-h":          {0, "-device"},
+		"-epochs 3":       {2, "not defined: -epochs"}, // the program counts steps
+		"-steps many":     {2, "invalid value"},
+		"-steps -1":       {1, "error: -steps, -epochs, -threads, -workers and -prefetch cannot be negative\n"},
+		"-threads 100000": {1, "error: -threads is 100000, at most 1024\n"},
+		"-threads -1":     {1, "error: -steps, -epochs, -threads, -workers and -prefetch cannot be negative\n"},
+		"-log xml":        {1, "error: -log is \"xml\", want text or json\n"},
+		"extra":           {1, "error: unexpected argument \"extra\"\n"},
+		"-h":              {0, "-device"},
 	} {
 		code, stdout, stderr := try(t.Context(), args, func(context.Context, *Run) error {
 			t.Errorf("%s: training began", args)

@@ -409,6 +409,11 @@ func TestSetLimit(t *testing.T) {
 	p.SetLimit(0)
 	p.Free(b)
 	check(t, p, d.inUse())
+
+	p = New(newDevice(0), 1)
+	if _, err := p.Alloc(1, Owner{}); !errors.Is(err, kernels.ErrMemory) {
+		t.Errorf("a block within a limit of 1 byte: %v", err)
+	}
 }
 
 // Free segments that are too small for a request go back, and one of their size takes their place.

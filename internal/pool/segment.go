@@ -34,7 +34,7 @@ func unitFor(limit int) int {
 	if limit == 0 {
 		return unit
 	}
-	return min(max(1<<(bits.Len(uint(limit))-9), smallSize), unit) // a 256th, or half of that
+	return min(max(1<<max(0, bits.Len(uint(limit))-9), smallSize), unit) // a 256th, or half of that
 }
 
 // newSegment makes a segment of buf, one block that is in no list. mu is held.

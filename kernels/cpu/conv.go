@@ -154,6 +154,7 @@ func convTranspose[T floating](l *kernels.Launch) {
 	taps := kernels.Count(c.k[:])
 	u.weightGroup, u.weightRow, u.weightChannel = c.out*c.in*taps, taps, c.in*taps
 	u.addBias(l)
+	u.inPlace = u.inPlace && u.m > fewRows // rowByRow copies planes
 	step, spatial := c.stride, u.spatial()
 	u.steps = [3]int{1, 1, 1}
 	for d := range step {

@@ -177,6 +177,11 @@ func TestConvCanonical(t *testing.T) {
 		{[]int{150, 2, 2}, []int{3, 2, 5}, []int{1}, []int{2}, []int{2}, []int{1}, 1},
 		{[]int{2, 70, 9, 8}, []int{70, 1, 3, 4}, one, one, one, two, 70},        // channels of several vectors
 		{[]int{2, 3, 3, 20}, []int{3, 1, 2, 9}, one, none, []int{0, 4}, one, 3}, // more taps than registers
+		// Strides larger than windows, and padding, where groups have one or two channels of x.
+		{[]int{2, 1, 5, 5}, []int{1, 1, 1, 1}, two, one, one, one, 1},
+		{[]int{2, 4, 7, 8}, []int{6, 2, 2, 2}, []int{3, 4}, one, one, one, 2},
+		{[]int{1, 2, 9, 7}, []int{2, 1, 3, 3}, two, []int{3, 3}, []int{3, 3}, one, 2},
+		{[]int{1, 2, 3, 5, 4}, []int{2, 1, 1, 2, 1}, []int{2, 3, 2}, one3, one3, one3, 2},
 	}
 	if matmul.PixelLanes() > 0 { // pixel by pixel
 		cases = append(cases, []convCase{
