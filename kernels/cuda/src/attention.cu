@@ -700,9 +700,9 @@ template <class T, class N> DEV void grad_keys(const Attention<N>& z) {
   N* const sums = scratch_sums<T>(z, 2, z.t);
   each_row_tile<T>(z, z.s, false, [&](const RowTile& w) {
     const uint32_t end = end_rows(z, w.from);
-    // From the first chunk on with a row that attends to key j of the tile.
+    // From the first chunk on with a row that attends to key j of the tile, none if there is no such row.
     const auto rows = [&](uint32_t, uint32_t j) {
-      const uint32_t hidden = hidden_rows(z, w.from + j), begin = hidden - hidden % kChunk;
+      const uint32_t hidden = hidden_rows(z, w.from + j), begin = hidden < z.t ? hidden - hidden % kChunk : end;
       return Terms{begin, end, begin > 0};
     };
     const uint32_t from = minimum(rows(0, 0).begin, end);
