@@ -102,7 +102,7 @@ func run(ctx context.Context, flags *flag.FlagSet, args []string, o Options, std
 		r.json, r.human = out, &output{Writer: stderr}
 	}
 	r.start(r.human, now)
-	err := r.check(flags.Args())
+	err := r.check(flags)
 	if err == nil && o.Check != nil {
 		err = o.Check()
 	}
@@ -201,11 +201,17 @@ func (r *Run) flags(f *flag.FlagSet, o Options) {
 }
 
 // check reports flag values that are not valid.
-func (r *Run) check(rest []string) error {
+func (r *Run) check(flags *flag.FlagSet) error {
 	const maxThreads = 1024 // Go ends a program of 10,000 threads of the system
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case given["epochs"] && r.Epochs == 0:
+		return errors.New("-epochs is 0, want 1 or more")
+	case given["save-every"] && r.saving.dir == "":
+		return errors.New("-save-every needs -checkpoint")
 	case r.Steps < 0 || r.Epochs < 0 || r.Threads < 0 || r.Workers < 0 || r.Prefetch < 0:
 		return fmt.Errorf("-steps, -epochs, -threads, -workers and -prefetch cannot be negative")
 	case r.Threads > maxThreads:

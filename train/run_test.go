@@ -43,6 +43,22 @@ func try(ctx context.Context, args string, learn func(context.Context, *Run) err
 	return code, out.String(), errs.String()
 }
 
+// TestEmptyRuns: what would train nothing, or save nothing, is refused.
+func TestEmptyRuns(t *testing.T) {
+	for args, want := range map[string]string{
+		"-epochs 0":      "error: -epochs is 0, want 1 or more\n",
+		"-save-every 1s": "error: -save-every needs -checkpoint\n",
+	} {
+		var out, errs bytes.Buffer
+		flags := flag.NewFlagSet("program", flag.ContinueOnError)
+		code := run(t.Context(), flags, strings.Fields(args), Options{Epochs: 2, Checkpoints: true}, &out, &errs,
+			clock(time.Second), training)
+		if code != 1 || errs.String() != want {
+			t.Errorf("%s: code %d, %q, want 1, %q", args, code, errs.String(), want)
+		}
+	}
+}
+
 // training is a program of r.Steps steps whose loss is 1/step.
 func training(ctx context.Context, r *Run) error {
 	r.Expect(r.Steps, "tokens")
