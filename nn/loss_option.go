@@ -181,12 +181,7 @@ func (c lossConfig) combined(losses, weights *tensor.Tensor) *tensor.Tensor {
 	case weights == nil:
 		return losses.Mean()
 	}
-	wide := widened(losses, weights) // sums of many are out of the range of float16
-	mean := wide[0].Sum().Div(wide[1].Sum())
-	if losses.DType() == weights.DType() {
-		return mean.To(losses.DType())
-	}
-	return mean
+	return losses.Sum().Div(widened(weights)[0].Sum())
 }
 
 // rows is, for targets [...] of so many classes, the weight of each row in the type dt, and targets that are all
