@@ -87,7 +87,7 @@ func conv[T floating](l *kernels.Launch) {
 	}
 	taps := kernels.Count(c.k[:])
 	u.weightGroup, u.weightRow, u.weightChannel = c.out*c.in*taps, c.in*taps, taps
-	u.addBias(l)
+	u.prepare(l, taps)
 	spatial, phase := u.spatial(), rowMajor(starts)
 	u.steps = c.stride
 	u.runParts(c.k, [3]int(c.yStrides[2:]), func(d int, split bool) []reach {
@@ -153,8 +153,7 @@ func convTranspose[T floating](l *kernels.Launch) {
 	}
 	taps := kernels.Count(c.k[:])
 	u.weightGroup, u.weightRow, u.weightChannel = c.out*c.in*taps, taps, c.in*taps
-	u.addBias(l)
-	u.inPlace = u.inPlace && u.m > fewRows // rowByRow copies planes
+	u.prepare(l, taps)
 	step, spatial := c.stride, u.spatial()
 	u.steps = [3]int{1, 1, 1}
 	for d := range step {

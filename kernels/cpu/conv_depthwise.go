@@ -18,7 +18,6 @@ const blockColumns = 2048
 // rowByRow computes parts whose products have few rows and one chunk of terms. Their columns are blocks of rows of the
 // plane, with what is between these.
 func rowByRow(u *unfolding[float32], parts []part[float32]) {
-	u.inPlace = false
 	plane, work := kernels.Count(u.plane), 0
 	for i := range parts {
 		work += kernels.Count(parts[i].size[:]) * len(parts[i].taps) * u.channels

@@ -182,6 +182,10 @@ func TestConvCanonical(t *testing.T) {
 		{[]int{2, 4, 7, 8}, []int{6, 2, 2, 2}, []int{3, 4}, one, one, one, 2},
 		{[]int{1, 2, 9, 7}, []int{2, 1, 3, 3}, two, []int{3, 3}, []int{3, 3}, one, 2},
 		{[]int{1, 2, 3, 5, 4}, []int{2, 1, 1, 2, 1}, []int{2, 3, 2}, one3, one3, one3, 2},
+		// No padding there, and where windows leave out much.
+		{[]int{2, 2, 9, 8}, []int{2, 1, 3, 3}, one, none, none, one, 2},
+		{[]int{2, 3, 9, 8}, []int{2, 3, 2, 3}, one, none, none, one, 1},
+		{[]int{1, 2, 3, 5, 4}, []int{2, 1, 2, 1, 2}, []int{1, 7, 1}, make([]int, 3), make([]int, 3), one3, 2},
 	}
 	if matmul.PixelLanes() > 0 { // pixel by pixel
 		cases = append(cases, []convCase{

@@ -186,15 +186,21 @@ type unfolding[T floating] struct {
 	weight                                []T
 	weightGroup, weightRow, weightChannel int // strides; rows are channels of the result
 
+	byRows   bool        // rowByRow computes it
 	pixels   bool        // each result is computed with its channels last
 	split    bool        // terms that are known to be zero are left out
 	negative atomic.Bool // and a sum was -0
 }
 
-// addBias takes the bias of an op call that has one.
-func (u *unfolding[T]) addBias(l *kernels.Launch) {
+// prepare takes the bias of an op call that has one, and decides how windows of so many taps are computed, on which it
+// depends where they find what they see.
+func (u *unfolding[T]) prepare(l *kernels.Launch, taps int) {
 	if len(l.In) > 2 {
 		u.bias = contiguousOf[T](l.In[2])
+	}
+	_, single := any(u).(*unfolding[float32])
+	if single && u.m <= fewRows && taps*u.channels <= matmul.Chunk && u.channels > 0 {
+		u.byRows, u.inPlace = true, false // rowByRow copies planes
 	}
 }
 
@@ -311,15 +317,15 @@ func finite(x []float32) bool { return vec.AbsMax(x) <= math.MaxFloat32 }
 
 // run computes the parts.
 func (u *unfolding[T]) run(parts []part[T]) {
-	columns, terms := 0, 0
+	columns := 0
 	for i := range parts {
-		columns, terms = max(columns, kernels.Count(parts[i].size[:])), max(terms, len(parts[i].taps)*u.channels)
+		columns = max(columns, kernels.Count(parts[i].size[:]))
 	}
 	if u.images*u.groups*u.m*columns == 0 {
 		return
 	}
-	if single, ok := any(u).(*unfolding[float32]); ok && u.m <= fewRows && terms <= matmul.Chunk && u.channels > 0 {
-		rowByRow(single, any(parts).([]part[float32]))
+	if u.byRows {
+		rowByRow(any(u).(*unfolding[float32]), any(parts).([]part[float32]))
 		return
 	}
 	u.inPlace = u.inPlace && u.channels > 0
