@@ -20,27 +20,31 @@ func Conj(x *tensor.Tensor) *tensor.Tensor { return Complex(Real(x), Imag(x).Neg
 
 // Abs is the absolute value of complex numbers [.. 2], without overflow. Its derivative at 0 is 0.
 func Abs(x *tensor.Tensor) *tensor.Tensor {
-	re, im := Real(x), Imag(x)
-	zero := re.EqualScalar(0).And(im.EqualScalar(0))
+	re, im, zero := parts(x)
 	return re.MaskedFill(zero, 1).Hypot(im).MaskedFill(zero, 0)
 }
 
 // Angle is the argument of complex numbers [.. 2], in [-π, π]. Its derivative at 0 is 0.
 func Angle(x *tensor.Tensor) *tensor.Tensor {
-	re, im := Real(x), Imag(x)
+	re, im, zero := parts(x)
 	angle := im.Atan2(re)
-	zero := re.EqualScalar(0).And(im.EqualScalar(0))
 	return zero.Where(angle.Detach(), angle)
+}
+
+// parts are the real and imaginary parts of complex numbers, and where both are 0.
+func parts(x *tensor.Tensor) (re, im, zero *tensor.Tensor) {
+	re, im = Real(x), Imag(x)
+	return re, im, re.EqualScalar(0).And(im.EqualScalar(0))
 }
 
 // Mul is the product of complex numbers [.. 2], which broadcast.
 func Mul(x, y *tensor.Tensor) *tensor.Tensor {
 	a, b, c, d := Real(x), Imag(x), Real(y), Imag(y)
-	dt := a.Mul(c).DType()
-	if dt.IsHalf() { // products may be out of its range
+	ac := a.Mul(c)
+	if dt := ac.DType(); dt.IsHalf() { // products may be out of its range
 		return Mul(x.To(tensor.Float32), y.To(tensor.Float32)).To(dt)
 	}
-	return Complex(a.Mul(c).Sub(b.Mul(d)), a.Mul(d).Add(b.Mul(c)))
+	return Complex(ac.Sub(b.Mul(d)), a.Mul(d).Add(b.Mul(c)))
 }
 
 // wantComplex is the number of axes of x without that of parts. It fails unless x is complex.

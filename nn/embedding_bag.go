@@ -63,7 +63,7 @@ func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tens
 	rows := lookUp(e.Weight, indices, e.Padded)
 	result := rows.DType()
 	if e.Mode == "mean" { // sums of many are out of the range of float16
-		rows = widened(rows)[0]
+		rows = widened(rows)
 	}
 	s, dtype, width := rows.Scope(), rows.DType(), rows.Dim(1)
 	for _, row := range e.Padded { // to a bag behind the others, which is cut off

@@ -219,7 +219,7 @@ func (o *lossConfig) widen(x *tensor.Tensor) *tensor.Tensor {
 	if s := x.Scope(); !o.half.set && (s == nil || engine.Autocasting(s) == tensor.Float32) {
 		o.half = optional[tensor.DType]{x.DType(), true}
 	}
-	return x.To(tensor.Float32)
+	return widened(x)
 }
 
 // logistic is (1-y) log(1 + e^x) + p log(1 + e^-x), of which nothing cancels: the cross-entropy of sigmoid(x) and y,

@@ -61,7 +61,7 @@ func SigmoidFocal(logits, targets *tensor.Tensor, alpha, gamma float64, opts ...
 	o := lossOf(op, opts, "weights")
 	x, y := o.pair(op, logits, targets)
 	// 1 - (p y + (1-p)(1-y)), without the differences from 1; not 0, where a gamma below 1 has an infinite derivative.
-	wrong := x.Sigmoid().Mul(y.Neg().AddScalar(1)).Add(x.Neg().Sigmoid().Mul(y)).Clamp(0x1p-126, 1)
+	wrong := x.Sigmoid().Mul(y.SubFrom(1)).Add(x.Neg().Sigmoid().Mul(y)).Clamp(0x1p-126, 1)
 	losses := logistic(x, y, y).Mul(wrong.PowScalar(gamma))
 	if alpha >= 0 {
 		losses = losses.Mul(y.Scale(2*alpha - 1).AddScalar(1 - alpha))

@@ -181,7 +181,7 @@ func (c lossConfig) combined(losses, weights *tensor.Tensor) *tensor.Tensor {
 	case weights == nil:
 		return losses.Mean()
 	}
-	return losses.Sum().Div(widened(weights)[0].Sum())
+	return losses.Sum().Div(widened(weights).Sum())
 }
 
 // rows is, for targets [...] of so many classes, the weight of each row in the type dt, and targets that are all

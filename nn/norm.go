@@ -198,7 +198,7 @@ func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, 
 	}
 	y = autograd.CustomIn(tensor.Float32, "batch_norm",
 		func(c *autograd.Ctx, in ...*tensor.Tensor) *tensor.Tensor {
-			wide := widened(in...)
+			wide := allWidened(in...)
 			if inOnePass(wide...) {
 				out := engine.ApplyAll(batchNormTrain, wide, nil, []float64{eps})
 				y, mean, variance = out[0], out[1], out[2]
@@ -214,7 +214,7 @@ func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, 
 		},
 		func(c *autograd.Ctx, g *tensor.Tensor) []*tensor.Tensor {
 			in, mean, variance := []*tensor.Tensor{c.Saved(0), c.Saved(1), c.Saved(2)}, c.Saved(3), c.Saved(4)
-			wide := widened(append(in, g)...)
+			wide := allWidened(append(in, g)...)
 			x, weight, g := wide[0], wide[1], wide[3]
 			if inOnePass(wide...) && !engine.Recording(s) {
 				forX := 0
@@ -252,13 +252,18 @@ func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, 
 	return y, mean, variance
 }
 
-// widened are tensors with those of half precision in float32.
-func widened(in ...*tensor.Tensor) []*tensor.Tensor {
-	wide := slices.Clone(in)
-	for i, t := range in {
-		if t.DType().IsHalf() {
-			wide[i] = t.To(tensor.Float32)
-		}
+// widened is t, of half precision in float32.
+func widened(t *tensor.Tensor) *tensor.Tensor {
+	if t.DType().IsHalf() {
+		return t.To(tensor.Float32)
+	}
+	return t
+}
+
+// allWidened are tensors, each [widened].
+func allWidened(in ...*tensor.Tensor) (wide []*tensor.Tensor) {
+	for _, t := range in {
+		wide = append(wide, widened(t))
 	}
 	return wide
 }
@@ -323,7 +328,7 @@ func (n *InstanceNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	}
 	if s.Training() && n.Mean != nil && x.Len() > 0 {
 		s.With(func() {
-			wide := widened(x)[0]
+			wide := widened(x)
 			n.move(s, wide.Mean(others...), wide.Var(1, spatial...).Mean(0))
 		}, tensor.NoGrad())
 	}

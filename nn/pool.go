@@ -160,7 +160,7 @@ func (l *LPPool) Forward(x *tensor.Tensor) *tensor.Tensor {
 	for _, n := range l.Size {
 		elements *= float64(n)
 	}
-	wide := widened(x)[0]
+	wide := widened(x)
 	return wide.PowScalar(l.P).AvgPool(l.Window).ReLU().Scale(elements).PowScalar(1 / l.P).To(x.DType())
 }
 
@@ -185,7 +185,7 @@ func (n *LocalResponseNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	}
 	channels := tensor.Window{Size: []int{n.Size, 1}, Stride: []int{1}, Padding: []int{n.Size / 2, 0},
 		PaddingEnd: []int{(n.Size - 1) / 2, 0}}
-	wide := widened(x)[0]
+	wide := widened(x)
 	mean := wide.Square().Flatten(2, -1).AvgPool(channels).Reshape(x.Shape()...)
 	return wide.Div(mean.Scale(n.Alpha).AddScalar(n.K).PowScalar(n.Beta)).To(x.DType())
 }

@@ -125,11 +125,10 @@ func (n *SpectralNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	const op = "spectral_norm"
 	engine.Given(op, "the layer", n)
 	s := stepOf(op, x)
-	state := widened(engine.Committed(s, n.U), engine.Committed(s, n.V))
-	u, v := state[0], state[1]
+	u, v := widened(engine.Committed(s, n.U)), widened(engine.Committed(s, n.V))
 	weight := s.In(n.Weight)
 	rowsFirst := append([]int{n.Axis}, otherAxes(weight, n.Axis)...)
-	matrix := widened(weight)[0].Permute(rowsFirst...).Reshape(n.U.Len(), n.V.Len())
+	matrix := widened(weight).Permute(rowsFirst...).Reshape(n.U.Len(), n.V.Len())
 	if s.Training() {
 		s.With(func() {
 			for range n.Iterations {

@@ -13,8 +13,8 @@
 // The update is written when the function of the step has returned nil, so a step that fails changes nothing.
 //
 // Schedules, such as [WarmupCosine] and [OneCycleLR], are functions of the step that give the rate:
-// opt.LR.Set(schedule(i)) before step i. [Group] gives a
-// part of the model a rate of its own. [LBFGS], which evaluates a loss several times, is no rule.
+// opt.LR.Set(schedule(i)) before step i. [Group] gives a part of the model a rate of its own. [LBFGS], which evaluates
+// a loss several times, is no rule.
 //
 // Parameters, gradients and moments are in flat arenas, so a step is one or two passes over memory however
 // many parameters there are. The engine uses up the gradients: what it has applied is cleared, and gradients

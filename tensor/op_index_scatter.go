@@ -144,25 +144,28 @@ func scatterVJP(c *ctx, g *Tensor) []*Tensor {
 func scatterProdVJP(c *ctx, g *Tensor) []*Tensor {
 	x, indices, y, axis := c.In[0], c.In[1], c.In[2], c.Ints[0]
 	isZero := func(v *Tensor) *Tensor { return v.EqualScalar(0) }
-	onlyZeros := func(v *Tensor) *Tensor { return v.MaskedFill(isZero(v).Not(), 0) }
 	zeros := isZero(x).To(Int64).ScatterAdd(axis, indices, isZero(y).To(Int64))
-	sum := onlyZeros(x).ScatterAdd(axis, indices, onlyZeros(y)) // 0, with the derivatives of the zeros
 	product := x.MaskedFill(isZero(x), 1).scatter(&scatterProd, axis, indices, y.MaskedFill(isZero(y), 1))
-	others := func(v, product, zeros, sum *Tensor) *Tensor {
-		other, most := zeros.Sub(isZero(v).To(Int64)), product.Div(v.MaskedFill(isZero(v), 1))
+	onlyZeros := func(v *Tensor) *Tensor { return v.MaskedFill(isZero(v).Not(), 0) }
+	var sum *Tensor // of the zeros: 0, with their derivatives
+	if g.scope.recording() {
+		sum = onlyZeros(x).ScatterAdd(axis, indices, onlyZeros(y))
+	}
+	others := func(v *Tensor, at func(t *Tensor) *Tensor) *Tensor { // at finds what belongs to the elements of v
+		other, most := at(zeros).Sub(isZero(v).To(Int64)), at(product).Div(v.MaskedFill(isZero(v), 1))
 		all := most.MaskedFill(other.GreaterScalar(0), 0)
-		if !g.scope.recording() {
+		if sum == nil {
 			return all
 		}
-		return all.Add(most.MaskedFill(other.NotEqualScalar(1), 0).Mul(sum.Sub(onlyZeros(v))))
+		return all.Add(most.MaskedFill(other.NotEqualScalar(1), 0).Mul(at(sum).Sub(onlyZeros(v))))
 	}
 	grads := make([]*Tensor, 3)
 	if c.needs(0) {
-		grads[0] = g.Mul(others(x, product, zeros, sum))
+		grads[0] = g.Mul(others(x, func(t *Tensor) *Tensor { return t }))
 	}
 	if c.needs(2) {
-		grads[2] = g.Gather(axis, indices).Mul(others(y, product.Gather(axis, indices), zeros.Gather(axis, indices),
-			sum.Gather(axis, indices)))
+		gather := func(t *Tensor) *Tensor { return t.Gather(axis, indices) }
+		grads[2] = gather(g).Mul(others(y, gather))
 	}
 	return grads
 }

@@ -35,10 +35,14 @@ func clock(tick time.Duration) func() time.Time {
 
 // try runs a program in-process.
 func try(ctx context.Context, args string, learn func(context.Context, *Run) error) (code int, stdout, stderr string) {
+	return tryWith(ctx, args, Options{Steps: 4, Seed: 42, Data: "text file", AMP: true, Halves: true}, learn)
+}
+
+func tryWith(ctx context.Context, args string, o Options, learn func(context.Context, *Run) error) (code int, stdout,
+	stderr string) {
 	var out, errs bytes.Buffer
 	flags := flag.NewFlagSet("program", flag.ContinueOnError)
 	flags.SetOutput(&errs)
-	o := Options{Steps: 4, Seed: 42, Data: "text file", AMP: true, Halves: true}
 	code = run(ctx, flags, strings.Fields(args), o, &out, &errs, clock(time.Second), learn)
 	return code, out.String(), errs.String()
 }
@@ -49,12 +53,9 @@ func TestEmptyRuns(t *testing.T) {
 		"-epochs 0":      "error: -epochs is 0, want 1 or more\n",
 		"-save-every 1s": "error: -save-every needs -checkpoint\n",
 	} {
-		var out, errs bytes.Buffer
-		flags := flag.NewFlagSet("program", flag.ContinueOnError)
-		code := run(t.Context(), flags, strings.Fields(args), Options{Epochs: 2, Checkpoints: true}, &out, &errs,
-			clock(time.Second), training)
-		if code != 1 || errs.String() != want {
-			t.Errorf("%s: code %d, %q, want 1, %q", args, code, errs.String(), want)
+		code, _, stderr := tryWith(t.Context(), args, Options{Epochs: 2, Checkpoints: true}, training)
+		if code != 1 || stderr != want {
+			t.Errorf("%s: code %d, %q, want 1, %q", args, code, stderr, want)
 		}
 	}
 }

@@ -149,13 +149,14 @@ func log1pAdjoint(n, g *Node) [3]*Node { return [3]*Node{div(g, add(n.X[0], cons
 func powAdjoint(n, g *Node) [3]*Node {
 	a, b := n.X[0], n.X[1]
 	zero := constant(0)
-	var da *Node
+	base := a
 	if b.Op != Const {
 		small := apply(EQ, apply(LE, constant(0x1p-126), apply(Abs, a)), zero)
-		flat := mul(apply(EQ, b, zero), small)
-		da = mul(g, mul(b, pow(where(flat, constant(1), a), sub(b, constant(1)))))
-	} else if b.C != 0 {
-		da = mul(g, mul(b, pow(a, sub(b, constant(1)))))
+		base = where(mul(apply(EQ, b, zero), small), constant(1), a)
+	}
+	da := mul(g, mul(b, pow(base, sub(b, constant(1)))))
+	if b.is(0) {
+		da = nil
 	}
 	flat := mul(apply(EQ, a, zero), apply(LE, zero, b))
 	return [3]*Node{da, where(flat, zero, mul(g, mul(n, apply(Log, a))))}
