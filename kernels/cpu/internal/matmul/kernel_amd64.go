@@ -14,9 +14,9 @@ var kernelsAVX512 = assembly{
 	splits:  true,
 	columns: 1024,
 
-	packRowsA:    96,
+	packRowsA:    never,
 	packColumnsA: byApart{96, 96},
-	packB:        byApart{96, 96},
+	packB:        byApart{257, 96},
 
 	correlate: []correlateFunc{nil, correlate1AVX512, correlate2AVX512, correlate3AVX512, correlate4AVX512,
 		correlate5AVX512, correlate6AVX512, correlate7AVX512},
