@@ -201,9 +201,12 @@ func (t *tileKernel) product() {
 	k, offsets := t.load("k"), t.load("bRows")
 	t.TESTQ(offsets, offsets)
 	t.JNE(operand.LabelRef("unfolded"))
-	bStep := t.stride("bRow")
+	bStep, ahead := t.stride("bRow"), t.ahead()
 	t.loop("", k, func() {
 		t.step(func(v int) operand.Mem { return operand.Mem{Base: t.b, Disp: v * t.set.bytes()} }, nil)
+		if ahead != nil {
+			t.PREFETCHT1(operand.Mem{Base: t.b, Index: ahead, Scale: 1})
+		}
 		t.ADDQ(bStep, t.b)
 	})
 	t.JMP(operand.LabelRef("done"))
@@ -246,6 +249,24 @@ func (t *tileKernel) product() {
 		t.step(vector(from), nil)
 	})
 	t.Label("done")
+}
+
+// ahead returns how far from a row of B lies the line to ask for beside it, nil for none: in the same row of the next
+// strip the first line while the first panel is computed and the second with the second panel, then nothing new. A
+// strip that comes from the level-3 cache would else hold up its first panel. On Emerald Rapids products of 1024 and
+// 2048 take 0.97 of the time, an LSTM 0.96.
+func (t *tileKernel) ahead() reg.Register {
+	if t.set.lanes != 16 || t.vectors == 1 {
+		return nil
+	}
+	ahead, panel, strip := t.GP64(), t.load("panels"), t.stride("bStrip")
+	t.XORQ(ahead, ahead)
+	t.SUBQ(t.panelsLeft, panel)
+	t.CMOVQEQ(strip, ahead)
+	t.ADDQ(operand.U8(64), strip)
+	t.DECQ(panel)
+	t.CMOVQEQ(strip, ahead)
+	return ahead
 }
 
 // loop calls step k times, several times in a turn while k is large enough. Its labels have a suffix.

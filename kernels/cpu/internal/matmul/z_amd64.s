@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile1x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -32,6 +32,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), SI
 	SHLQ       $0x02, SI
+	MOVQ       panels+120(FP), R8
+	MOVQ       bStrip+80(FP), R9
+	SHLQ       $0x02, R9
+	XORQ       DI, DI
+	SUBQ       (SP), R8
+	CMOVQEQ    R9, DI
+	ADDQ       $0x40, R9
+	DECQ       R8
+	CMOVQEQ    R9, DI
 	TESTQ      BX, BX
 	JE         done
 
@@ -42,6 +51,7 @@ step:
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         AX, CX
+	PREFETCHT1   (DX)(DI*1)
 	ADDQ         SI, DX
 	DECQ         BX
 	JNE          step
@@ -320,7 +330,7 @@ storeNarrow:
 	JMP     next
 
 // func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -354,6 +364,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), DI
 	SHLQ       $0x02, DI
+	MOVQ       panels+120(FP), R9
+	MOVQ       bStrip+80(FP), R10
+	SHLQ       $0x02, R10
+	XORQ       R8, R8
+	SUBQ       (SP), R9
+	CMOVQEQ    R10, R8
+	ADDQ       $0x40, R10
+	DECQ       R9
+	CMOVQEQ    R10, R8
 	TESTQ      SI, SI
 	JE         done
 
@@ -367,6 +386,7 @@ step:
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         AX, CX
+	PREFETCHT1   (BX)(R8*1)
 	ADDQ         DI, BX
 	DECQ         SI
 	JNE          step
@@ -683,7 +703,7 @@ storeNarrow:
 	JMP     next
 
 // func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile3x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -722,6 +742,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), DI
 	SHLQ       $0x02, DI
+	MOVQ       panels+120(FP), R9
+	MOVQ       bStrip+80(FP), R10
+	SHLQ       $0x02, R10
+	XORQ       R8, R8
+	SUBQ       (SP), R9
+	CMOVQEQ    R10, R8
+	ADDQ       $0x40, R10
+	DECQ       R9
+	CMOVQEQ    R10, R8
 	TESTQ      SI, SI
 	JE         done
 
@@ -738,6 +767,7 @@ step:
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         AX, CX
+	PREFETCHT1   (BX)(R8*1)
 	ADDQ         DI, BX
 	DECQ         SI
 	JNE          step
@@ -1092,7 +1122,7 @@ storeNarrow:
 	JMP     next
 
 // func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile4x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -1137,6 +1167,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R8
 	SHLQ       $0x02, R8
+	MOVQ       panels+120(FP), R10
+	MOVQ       bStrip+80(FP), R11
+	SHLQ       $0x02, R11
+	XORQ       R9, R9
+	SUBQ       (SP), R10
+	CMOVQEQ    R11, R9
+	ADDQ       $0x40, R11
+	DECQ       R10
+	CMOVQEQ    R11, R9
 	TESTQ      DI, DI
 	JE         done
 
@@ -1156,6 +1195,7 @@ step:
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         AX, CX
+	PREFETCHT1   (SI)(R9*1)
 	ADDQ         R8, SI
 	DECQ         DI
 	JNE          step
@@ -1549,7 +1589,7 @@ storeNarrow:
 	JMP     next
 
 // func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile5x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -1599,6 +1639,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R8
 	SHLQ       $0x02, R8
+	MOVQ       panels+120(FP), R10
+	MOVQ       bStrip+80(FP), R11
+	SHLQ       $0x02, R11
+	XORQ       R9, R9
+	SUBQ       (SP), R10
+	CMOVQEQ    R11, R9
+	ADDQ       $0x40, R11
+	DECQ       R10
+	CMOVQEQ    R11, R9
 	TESTQ      DI, DI
 	JE         done
 
@@ -1621,6 +1670,7 @@ step:
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
 	ADDQ         AX, CX
+	PREFETCHT1   (SI)(R9*1)
 	ADDQ         R8, SI
 	DECQ         DI
 	JNE          step
@@ -2052,7 +2102,7 @@ storeNarrow:
 	JMP     next
 
 // func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile6x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -2108,6 +2158,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       panels+120(FP), R11
+	MOVQ       bStrip+80(FP), R12
+	SHLQ       $0x02, R12
+	XORQ       R10, R10
+	SUBQ       (SP), R11
+	CMOVQEQ    R12, R10
+	ADDQ       $0x40, R12
+	DECQ       R11
+	CMOVQEQ    R12, R10
 	TESTQ      R8, R8
 	JE         done
 
@@ -2133,6 +2192,7 @@ step:
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
 	ADDQ         AX, CX
+	PREFETCHT1   (DI)(R10*1)
 	ADDQ         R9, DI
 	DECQ         R8
 	JNE          step
@@ -2603,7 +2663,7 @@ storeNarrow:
 	JMP     next
 
 // func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile7x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -2664,6 +2724,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R9
 	SHLQ       $0x02, R9
+	MOVQ       panels+120(FP), R11
+	MOVQ       bStrip+80(FP), R12
+	SHLQ       $0x02, R12
+	XORQ       R10, R10
+	SUBQ       (SP), R11
+	CMOVQEQ    R12, R10
+	ADDQ       $0x40, R12
+	DECQ       R11
+	CMOVQEQ    R12, R10
 	TESTQ      R8, R8
 	JE         done
 
@@ -2692,6 +2761,7 @@ step:
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         AX, CX
+	PREFETCHT1   (DI)(R10*1)
 	ADDQ         R9, DI
 	DECQ         R8
 	JNE          step
@@ -3200,7 +3270,7 @@ storeNarrow:
 	JMP     next
 
 // func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile8x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -3267,6 +3337,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R10
 	SHLQ       $0x02, R10
+	MOVQ       panels+120(FP), R12
+	MOVQ       bStrip+80(FP), R13
+	SHLQ       $0x02, R13
+	XORQ       R11, R11
+	SUBQ       (SP), R12
+	CMOVQEQ    R13, R11
+	ADDQ       $0x40, R13
+	DECQ       R12
+	CMOVQEQ    R13, R11
 	TESTQ      R9, R9
 	JE         done
 
@@ -3298,6 +3377,7 @@ step:
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         AX, CX
+	PREFETCHT1   (R8)(R11*1)
 	ADDQ         R10, R8
 	DECQ         R9
 	JNE          step
@@ -3845,7 +3925,7 @@ storeNarrow:
 	JMP     next
 
 // func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile9x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -3917,6 +3997,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R10
 	SHLQ       $0x02, R10
+	MOVQ       panels+120(FP), R12
+	MOVQ       bStrip+80(FP), R13
+	SHLQ       $0x02, R13
+	XORQ       R11, R11
+	SUBQ       (SP), R12
+	CMOVQEQ    R13, R11
+	ADDQ       $0x40, R13
+	DECQ       R12
+	CMOVQEQ    R13, R11
 	TESTQ      R9, R9
 	JE         done
 
@@ -3951,6 +4040,7 @@ step:
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
 	ADDQ         AX, CX
+	PREFETCHT1   (R8)(R11*1)
 	ADDQ         R10, R8
 	DECQ         R9
 	JNE          step
@@ -4536,7 +4626,7 @@ storeNarrow:
 	JMP     next
 
 // func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile10x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -4614,6 +4704,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R11
 	SHLQ       $0x02, R11
+	MOVQ       panels+120(FP), R13
+	MOVQ       bStrip+80(FP), R14
+	SHLQ       $0x02, R14
+	XORQ       R12, R12
+	SUBQ       (SP), R13
+	CMOVQEQ    R14, R12
+	ADDQ       $0x40, R14
+	DECQ       R13
+	CMOVQEQ    R14, R12
 	TESTQ      R10, R10
 	JE         done
 
@@ -4651,6 +4750,7 @@ step:
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
 	ADDQ         AX, CX
+	PREFETCHT1   (R9)(R12*1)
 	ADDQ         R11, R9
 	DECQ         R10
 	JNE          step
@@ -5275,7 +5375,7 @@ storeNarrow:
 	JMP     next
 
 // func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile11x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -5358,6 +5458,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R11
 	SHLQ       $0x02, R11
+	MOVQ       panels+120(FP), R13
+	MOVQ       bStrip+80(FP), R14
+	SHLQ       $0x02, R14
+	XORQ       R12, R12
+	SUBQ       (SP), R13
+	CMOVQEQ    R14, R12
+	ADDQ       $0x40, R14
+	DECQ       R13
+	CMOVQEQ    R14, R12
 	TESTQ      R10, R10
 	JE         done
 
@@ -5398,6 +5507,7 @@ step:
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
 	ADDQ         AX, CX
+	PREFETCHT1   (R9)(R12*1)
 	ADDQ         R11, R9
 	DECQ         R10
 	JNE          step
@@ -6060,7 +6170,7 @@ storeNarrow:
 	JMP     next
 
 // func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
-// Requires: AVX, AVX512F, MMX+
+// Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile12x32AVX512(SB), NOSPLIT, $8-153
 	MOVQ aCol+24(FP), AX
 	SHLQ $0x02, AX
@@ -6149,6 +6259,15 @@ panel:
 	JNE        unfolded
 	MOVQ       bRow+48(FP), R12
 	SHLQ       $0x02, R12
+	MOVQ       panels+120(FP), R14
+	MOVQ       bStrip+80(FP), R15
+	SHLQ       $0x02, R15
+	XORQ       R13, R13
+	SUBQ       (SP), R14
+	CMOVQEQ    R15, R13
+	ADDQ       $0x40, R15
+	DECQ       R14
+	CMOVQEQ    R15, R13
 	TESTQ      R11, R11
 	JE         done
 
@@ -6192,6 +6311,7 @@ step:
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         AX, CX
+	PREFETCHT1   (R10)(R13*1)
 	ADDQ         R12, R10
 	DECQ         R11
 	JNE          step
