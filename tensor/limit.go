@@ -1,7 +1,6 @@
 package tensor
 
 import (
-	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -60,14 +59,14 @@ func limitFromText(what, device, text string) (l memoryLimit) {
 		n := len(strings.TrimRight(value, "KMGTiB"))
 		factor, known := memoryUnits[value[n:]]
 		x, err := strconv.ParseFloat(value[:n], 64)
-		if !known || err != nil {
+		if !known || err != nil || x-x != 0 { // NaN and Inf are none
 			fail(ErrValue, "open", "%s is %q; it is a fraction such as 0.5, or a size such as 20GiB or 500MB", what,
 				text)
 		}
 		if named && name != device {
 			continue
 		}
-		if fraction := factor == 1 && (x < 1 || strings.Contains(value, ".")); fraction || math.IsNaN(x) {
+		if factor == 1 && (x < 1 || strings.Contains(value, ".")) {
 			l = memoryLimit{fraction: x}
 		} else {
 			l = memoryLimit{bytes: int(min(x*factor, 1<<60))}

@@ -46,7 +46,7 @@ func TestMemoryLimits(t *testing.T) {
 			t.Errorf("%q: %d, %v; want %d", c.env, got, err, c.want)
 		}
 	}
-	for _, bad := range []string{"much", "5 apples", "1.5", "-1GB", "NaN", "=", "cpu=", "-0.1"} {
+	for _, bad := range []string{"much", "5 apples", "1.5", "-1GB", "NaN", "Inf", "InfGB", "=", "cpu=", "-0.1"} {
 		t.Setenv("WEFT_MEMORY_LIMIT", bad)
 		_, err := limit()
 		wantError(t, err, tensor.ErrValue)

@@ -110,7 +110,9 @@ func (t *Tensor) flatIndex(op string, indices []*Tensor) (flat, at *Tensor) {
 	shape, stride := t.layout.Shape, 1
 	for axis := count - 1; axis >= 0; axis-- { // multiples of the stride, which refuse indices outside the axis
 		multiples := Arange(Int64, 0, float64(shape[axis]), 1).Scale(float64(stride))
-		part := applyIndexed(indexSelect.under(op), []*Tensor{multiples, indices[axis].given(op)}, 0)
+		multiples = multiples.Reshape(append(slices.Repeat([]int{1}, axis), shape[axis])...)
+		part := applyIndexed(indexSelect.under(op), []*Tensor{multiples, indices[axis].given(op)}, axis)
+		part = part.Reshape(indices[axis].layout.Shape...)
 		if at != nil {
 			broadcast(op, part.layout.Shape, at.layout.Shape)
 			part = part.Add(at)
@@ -230,6 +232,10 @@ func (t *Tensor) Histc(bins int, low, high float64) *Tensor {
 		fail(ErrValue, op, "bins from %g to %g", low, high)
 	}
 	inside := x.GreaterEqualScalar(low).And(x.LessEqualScalar(high))
-	place := x.AddScalar(-low).Div(Of(high-low).To(t.dtype)).Scale(float64(bins)).Clamp(0, float64(bins-1))
+	wide := statistic(t.dtype)
+	if wide == Float32 && high-low > math.MaxFloat32 {
+		wide = Float64
+	}
+	place := x.To(wide).AddScalar(-low).Div(Of(high-low).To(wide)).Scale(float64(bins)).Clamp(0, float64(bins-1))
 	return constant(t.scope, 0, t.dtype, bins).ScatterAdd(0, place.To(Int64), inside.To(t.dtype))
 }

@@ -15,7 +15,7 @@ import (
 func TestOrderMisuse(t *testing.T) {
 	x := tensor.Zeros(tensor.Float32, 2, 3)
 	ids := tensor.Zeros(tensor.Int64, 2, 3)
-	far := tensor.FromSlice([]int64{0, 3}, 2)
+	near, far := tensor.FromSlice([]int64{0, 1}, 2), tensor.FromSlice([]int64{0, 3}, 2)
 	bools := tensor.Zeros(tensor.Bool, 3)
 	for _, c := range []struct {
 		f     func()
@@ -43,6 +43,8 @@ func TestOrderMisuse(t *testing.T) {
 		{func() { bools.ScatterReduce(0, bools.To(tensor.Int64), bools, "sum", true) }, tensor.ErrDType,
 			[]string{"scatter_reduce", "bool"}},
 		{func() { x.IndexBy(far, far) }, tensor.ErrIndex, []string{"index_by", "3"}},
+		{func() { x.IndexPut([]*tensor.Tensor{near, far}, tensor.Zeros(tensor.Float32, 1), false) }, tensor.ErrIndex,
+			[]string{"index_put", "axis 1", "3"}},
 		{func() { x.IndexBy() }, tensor.ErrShape, []string{"index_by", "0 tensors"}},
 		{func() { x.IndexBy(tensor.Zeros(tensor.Int64, 2), tensor.Zeros(tensor.Int64, 3)) }, tensor.ErrShape,
 			[]string{"index_by", "[2]", "[3]"}},
@@ -161,6 +163,27 @@ func TestQuantileOfElements(t *testing.T) {
 		got := tensor.FromSlice(c.x, len(c.x)).Quantile([]float64{c.q}, 0, c.interpolation)
 		if v := tensor.ToSlice[float32](got)[0]; v != c.want {
 			t.Errorf("%s %g of %v is %v, want %v", c.interpolation, c.q, c.x, v, c.want)
+		}
+	}
+}
+
+// TestScatterReduceBools: without the elements of t, the largest of bools that are false is false.
+func TestScatterReduceBools(t *testing.T) {
+	x := tensor.FromSlice([]bool{true, false, false}, 3)
+	at, y := tensor.FromSlice([]int64{0, 1, 1}, 3), tensor.Zeros(tensor.Bool, 3)
+	if got := tensor.ToSlice[bool](x.ScatterReduce(0, at, y, "amax", false)); slices.Contains(got, true) {
+		t.Errorf("amax %v, want false", got)
+	}
+}
+
+// TestResampleBeyond: with a scale of its own and a filter, what is beyond the axis is its last element.
+func TestResampleBeyond(t *testing.T) {
+	for _, mode := range []string{"linear", "cubic"} {
+		x := tensor.FromSlice([]float32{1, 1, 1, 1, 1, 1, 1, 1}, 1, 4, 2)
+		for i, v := range tensor.ToSlice[float32](x.Resample(1, 12, mode, 1, false, true)) {
+			if v != 1 {
+				t.Errorf("%s: element %d of ones is %v", mode, i, v)
+			}
 		}
 	}
 }

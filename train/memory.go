@@ -36,6 +36,9 @@ func (m *memory) flags(f *flag.FlagSet, halves bool) {
 
 // opened begins what the flags ask for on the run's device; warn tells the user.
 func (m *memory) opened(dev *tensor.Device, warn func(text string)) (err error) {
+	if err := errors.Join(writable(m.profile), writable(m.timeline)); err != nil {
+		return err
+	}
 	m.dev = dev
 	if m.leaks {
 		if err := profile.WarnLeaks(dev, warn); err != nil {
@@ -46,6 +49,18 @@ func (m *memory) opened(dev *tensor.Device, warn func(text string)) (err error) 
 		m.watch, err = profile.Memory(dev)
 	}
 	return err
+}
+
+// writable tells why a file cannot be written, before there is something to write; the path "" is none.
+func writable(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // write writes profile and timeline, also of a run that has failed.

@@ -161,7 +161,7 @@ func (r *Run) Open() (*tensor.Device, error) {
 		return nil, err
 	}
 	if err := r.memory.opened(dev, func(text string) { r.Printf("%s", text) }); err != nil {
-		return nil, err
+		return nil, errors.Join(err, dev.Close())
 	}
 	r.Printf("device %v", dev)
 	if dev.Name() == "null" {

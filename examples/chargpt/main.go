@@ -229,7 +229,12 @@ func read(path string) (text *data.Text, err error) {
 			return nil, err
 		}
 	}
-	return data.ReadText(path, data.Chars)
+	text, err = data.ReadText(path, data.Chars)
+	if err == nil && text.ValidationLen() <= *length {
+		err = fmt.Errorf("%s: the last tenth, %d characters, is for validation; -context %d needs more", path,
+			text.ValidationLen(), *length)
+	}
+	return text, err
 }
 
 // batches are those of the steps from first on, without end: one of each epoch.

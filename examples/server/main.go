@@ -13,6 +13,7 @@ import (
 	"flag"
 	"log"
 	"net/http"
+	"slices"
 
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/data"
@@ -81,8 +82,10 @@ func handler(dev *tensor.Device, model nn.Module) http.Handler {
 	mux.HandleFunc("POST /predict", func(w http.ResponseWriter, r *http.Request) {
 		var pixels []float32
 		body := http.MaxBytesReader(w, r.Body, 1<<16)
-		if err := json.NewDecoder(body).Decode(&pixels); err != nil || len(pixels) != 64 {
-			http.Error(w, "a request is a list of 64 numbers", http.StatusBadRequest)
+		beyond := func(p float32) bool { return !(0 <= p && p <= 1) }
+		err := json.NewDecoder(body).Decode(&pixels)
+		if err != nil || len(pixels) != 64 || slices.ContainsFunc(pixels, beyond) {
+			http.Error(w, "a request is a list of 64 numbers from 0 to 1", http.StatusBadRequest)
 			return
 		}
 		answer, err := predict(dev, model, pixels)

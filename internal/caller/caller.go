@@ -80,11 +80,16 @@ func find() string {
 	}
 }
 
+// callsBack are packages of Go's library that call the library: loops over slices.Backward, functions for sync.Once.
+var callsBack = []string{"runtime.", "reflect.", "iter.", "maps.", "slices.", "sort.", "strings.", "sync."}
+
 // inLibrary reports whether a frame is library code, by its file: an inlined function of the library has the name of
 // its caller. Tests, examples and commands of this module are callers.
 func inLibrary(function, file string) bool {
-	if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "reflect.") {
-		return true
+	for _, p := range callsBack {
+		if strings.HasPrefix(function, p) {
+			return true
+		}
 	}
 	path, ok := strings.CutPrefix(file, root)
 	if !ok || strings.HasSuffix(file, "_test.go") {

@@ -76,6 +76,8 @@ func TestInLibrary(t *testing.T) {
 		{"main.main", root + "examples/mlp/main.go", false},
 		{"main.main", root + "cmd/weft/main.go", false},
 		{"runtime.goexit", "asm.s", true},
+		{"slices.Backward[go.shape.[]int,go.shape.int].func1", "/usr/lib/go/src/slices/iter.go", true},
+		{"example.com/slices.Sum", "/home/user/slices/sum.go", false},
 		{"main.main", "/home/user/main.go", false},
 		{"main.main.Anomaly.func1", root + "tensor/anomaly.go", true},
 	} {
