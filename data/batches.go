@@ -21,6 +21,7 @@ type Batched[B any] struct {
 	joins    bool                     // examples may wait for others
 	cuts     bool                     // an example may be in several batches
 	position atomic.Pointer[position] // after the batch delivered last, or of Restore; nil: the beginning
+	restored atomic.Pointer[position] // where the next Start without a state begins; nil: at the beginning
 }
 
 // position is where an iteration is.
@@ -285,11 +286,12 @@ func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 			if !ok {
 				return nil, false
 			}
-			again := err == nil && at.Longest > 0 && at.Batch == at.Longest
+			dropped := m.b.config.dropLast && batch.short
+			again := err == nil && !dropped && at.Longest > 0 && at.Batch == at.Longest
 			if again {
 				at.Longest = 0
 			}
-			if again || m.b.config.dropLast && batch.short {
+			if again || dropped {
 				w.memory.change(-batch.memory(), 0, 0)
 				batch.items = nil
 			}
@@ -312,13 +314,16 @@ func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 func (m *maker[T, B]) longest(w *crew, at *position, user *progress) (most group[T], err error) {
 	from := *at
 	g := m.gathering(w, from, 1, nil, user)
-	for number := 1; !g.ended || len(g.waiting()) > 0; number++ {
+	for number := 1; !g.ended || len(g.waiting()) > 0; {
 		batch, ok, err := m.gather(g, &from)
 		if !ok || err != nil {
 			return most, err
 		}
-		if batch.tokens > most.tokens && !(m.b.config.dropLast && batch.short) {
-			most, batch, at.Longest = batch, most, number
+		if len(batch.items) > 0 && !(m.b.config.dropLast && batch.short) {
+			if batch.tokens > most.tokens {
+				most, batch, at.Longest = batch, most, number
+			}
+			number++
 		}
 		w.memory.change(-batch.memory(), 0, 0)
 	}
@@ -419,7 +424,7 @@ type Iterator[B any] struct {
 }
 
 // Start begins an iteration: at the batch after the one that state belongs to, which [Iterator.State] of an earlier run
-// returned; nothing is skipped. Without a state it begins where [Batched.Restore] says, or at the
+// returned; nothing is skipped. Without a state it begins where [Batched.Restore] said since the last one, or at the
 // beginning. What is wrong with the description is an error, a state of other data or of another description is a
 // [*FormatError] that names the difference. When ctx is done, its cause is the error of the next batch. The caller
 // closes the iterator.
@@ -439,7 +444,7 @@ func (b *Batched[B]) Start(ctx context.Context, state []byte) (*Iterator[B], err
 		if at, err = b.parse(state); err != nil {
 			return nil, err
 		}
-	} else if p := b.position.Load(); p != nil {
+	} else if p := b.restored.Swap(nil); p != nil {
 		at = *p
 	}
 	t := b.config.tuner(ctx)
@@ -496,8 +501,8 @@ func (it *Iterator[B]) Position() (epoch, batch int) {
 // LeftOut is the number of damaged examples up to the batch that the loop has; see [Tolerate].
 func (it *Iterator[B]) LeftOut() int { return it.given("left_out").at.LeftOut }
 
-// State is where the iteration is after the batch that the loop has, as JSON of less than 4 KiB. What was made ahead
-// comes again.
+// State is where the iteration is after the batch that the loop has, as JSON: less than 4 KiB, and some bytes for each
+// example that waits for a batch and each stream that is open. What was made ahead comes again.
 func (it *Iterator[B]) State() []byte { return it.given("state").of.state(it.at) }
 
 // Close ends the iteration and its goroutines. It waits for functions of the pipeline that are running; their

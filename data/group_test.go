@@ -537,3 +537,48 @@ func TestOrderLengthsRefused(t *testing.T) {
 		wantError(t, err, "waiting: found")
 	}
 }
+
+// TestOrderLastFull: what is dropped at the end of an epoch is a batch with room, no full one, and the longest batch
+// comes once.
+func TestOrderLastFull(t *testing.T) {
+	docs := make(Slice[[]int], 100)
+	for i := range docs {
+		docs[i] = []int{i, i, i, i, i, i}
+	}
+	for _, n := range []int{10, 11, 100} {
+		for _, cut := range []bool{false, true} {
+			got, _ := one(t, Pack(From(docs[:n]), 2, 6, cut, DropLast()), nil)
+			if len(got) != n/2 {
+				t.Errorf("%d documents, two in a batch, cut %v: %d batches, want %d", n, cut, len(got), n/2)
+			}
+		}
+	}
+	how := Buckets[int]{Length: func(x int) int { return x }, Bounds: []int{4, 8}, MaxTokens: 16, PadToBound: true,
+		LongestFirst: true}
+	keep := func(rows []int, _ int) ([]int, error) { return slices.Clone(rows), nil }
+	for _, lengths := range []Slice[int]{{8, 8, 3}, {3, 8, 8}} {
+		got, _ := one(t, BucketByLength(From(lengths), how, keep, DropLast()), nil)
+		if len(got) != 1 || got[0] != "[8 8]" {
+			t.Errorf("%v: batches %v, want [8 8]", lengths, got)
+		}
+	}
+}
+
+// TestOrderStartAgain: without a state an iteration begins at the beginning, and once where Restore says.
+func TestOrderStartAgain(t *testing.T) {
+	b := Batches(From(Slice[int]{1, 2, 3, 4}), 2, func(x []int) ([]int, error) { return slices.Clone(x), nil })
+	_, state := some(t, b, nil, 1)
+	for range 2 {
+		if got, _ := one(t, b, nil); len(got) != 2 {
+			t.Errorf("%d batches, want 2", len(got))
+		}
+	}
+	if err := b.Restore(state); err != nil {
+		t.Fatal(err)
+	}
+	for want := 1; want <= 2; want++ {
+		if got, _ := one(t, b, nil); len(got) != want {
+			t.Errorf("%d batches, want %d", len(got), want)
+		}
+	}
+}

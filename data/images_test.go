@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -254,6 +255,16 @@ func mnistDir(t *testing.T, separator, suffix string, edit func(files map[string
 		}
 	}
 	return dir
+}
+
+func TestSplitRefusesNaN(t *testing.T) {
+	d, err := NewImages([]uint8{1, 2, 3}, 1, []uint8{0, 1, 2}, 3, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.Split(1, math.NaN()); err == nil {
+		t.Error("a fraction of NaN divides images")
+	}
 }
 
 func TestMNIST(t *testing.T) {

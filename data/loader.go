@@ -115,7 +115,7 @@ func (l *Loader) Batches(ctx context.Context) iter.Seq2[Batch, error] {
 			r, ok := results.Next()
 			switch {
 			case !ok:
-				r.err = context.Cause(ctx)
+				r.err = context.Cause(t.crew.ctx)
 			case isPanic(r.err):
 				r.err = r.after.failed(r.err)
 			}

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/tensor"
@@ -229,8 +230,10 @@ func (g *packing[T]) last() (group[T], bool) {
 	if len(g.parts) == 0 {
 		return group[T]{}, false
 	}
+	// It is short if it is the last one, and has room.
+	short := len(g.queue) == 0 && slices.ContainsFunc(g.used, func(used int) bool { return used < g.length })
 	out := g.complete()
-	out.short = true
+	out.short = short
 	return out, true
 }
 

@@ -163,6 +163,7 @@ func (b *Batched[B]) Restore(state []byte) error {
 	at, err := b.parse(state)
 	if err == nil {
 		b.position.Store(&at)
+		b.restored.Store(&at)
 	}
 	return err
 }

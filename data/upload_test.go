@@ -395,3 +395,31 @@ func TestSlotsRefused(t *testing.T) {
 		t.Errorf("%d batches", n)
 	}
 }
+
+// A dataset that ends its goroutine is an error of its batch, also where the batch goes to a device.
+func TestLoaderGoexit(t *testing.T) {
+	dev := device(t, "null")
+	var errs int
+	for b, err := range (&Loader{Dataset: exiting{}, BatchSize: 2, Device: dev}).Batches(t.Context()) {
+		if err != nil {
+			errs++
+		} else if b.X == nil {
+			t.Fatal("a batch of nothing, and no error")
+		}
+	}
+	if errs != 1 {
+		t.Errorf("%d errors, want 1", errs)
+	}
+}
+
+// exiting calls runtime.Goexit for the third batch.
+type exiting struct{}
+
+func (exiting) Len() int { return 8 }
+
+func (exiting) Batch(indices []int) (Batch, error) {
+	if indices[0] == 4 {
+		runtime.Goexit()
+	}
+	return Batch{X: tensor.FromSlice([]float32{1, 2}, 2), Y: tensor.FromSlice([]int64{1, 2}, 2)}, nil
+}

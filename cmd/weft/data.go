@@ -226,7 +226,8 @@ func openIDX(path string) (*readable, error) {
 	pixels, ok := x.Data.([]uint8)
 	n := x.Shape[0]
 	if !ok { // rare
-		return source(fmt.Sprintf("IDX file, %T of shape %v", x.Data, x.Shape), data.Slice[int](nil), nil, nil), nil
+		return source(fmt.Sprintf("IDX file, %T of shape %v", x.Data, x.Shape), data.Slice[int](nil), nil,
+			func() error { return nil }), nil
 	}
 	var rows data.Slice[[]uint8]
 	for i := range n {

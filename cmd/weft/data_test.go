@@ -13,6 +13,10 @@ func TestData(t *testing.T) {
 	if err := os.WriteFile(csv, []byte("a,b\n1,2\n3,\x1b[31m\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	floats := filepath.Join(t.TempDir(), "x-idx1-float")
+	if err := os.WriteFile(floats, []byte("\x00\x00\x0d\x01\x00\x00\x00\x01\x3f\x80\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string][]string{
 		files + "pictures": {"19 pictures in 2 classes (exact 13, lossy 6)",
 			"13 x 9 pixels, class exact", "examples/s in one"},
@@ -24,6 +28,7 @@ func TestData(t *testing.T) {
 			"  3: [18"},
 		files + "gpt2.bin":                       {"tokens, 29 windows of 1 and", "28: [56000 58000]"},
 		"../../data/digits/labels-idx1-ubyte.gz": {"IDX file, bytes of shape [1797]"},
+		floats:                                   {"IDX file, []float32 of shape [1]"},
 		csv:                                      {"CSV file, 2 rows", "  0: 1 | 2", `1: "3 | \x1b[31m"`},
 	} {
 		var stdout, stderr bytes.Buffer
