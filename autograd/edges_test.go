@@ -99,3 +99,23 @@ func TestGradAtEdges(t *testing.T) {
 		}
 	}
 }
+
+// TestInfiniteGradient: of an extreme with its index only the element that was found gets a gradient, infinite or not.
+func TestInfiniteGradient(t *testing.T) {
+	dev, err := tensor.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	if err := dev.Step(func(s *tensor.Scope) error {
+		x := autograd.Watch(s, tensor.FromSlice([]float32{1, 2, 3}, 3))
+		y, _ := x.MaxIndex(0)
+		g := tensor.ToSlice[float32](autograd.Grad(y.Scale(math.Inf(1)), []*tensor.Tensor{x})[0])
+		if g[0] != 0 || g[1] != 0 || !math.IsInf(float64(g[2]), 1) {
+			t.Errorf("%v, want [0 0 +Inf]", g)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -228,11 +228,12 @@ func (e *equation) contract(terms []term) term {
 			}
 		}
 	}
-	for i, t := range terms { // size 1 where another has more, and what no other term has
+	for i, t := range terms { // size 1 where another has more
+		terms[i] = t.drop(func(k int, l label) bool { return t.x.Dim(k) == 1 && sizes[l] != 1 })
+	}
+	for i, t := range terms { // what no other term has then
 		others := slices.Delete(slices.Clone(terms), i, i+1)
-		terms[i] = t.drop(func(k int, l label) bool {
-			return t.x.Dim(k) == 1 && sizes[l] != 1 || !e.needs(l, others)
-		})
+		terms[i] = t.drop(func(_ int, l label) bool { return !e.needs(l, others) })
 	}
 	for len(terms) > 1 {
 		a, b := e.cheapest(terms, sizes)

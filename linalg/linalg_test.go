@@ -267,6 +267,11 @@ func TestEdges(t *testing.T) {
 		{linalg.Einsum("ij,jk", tensor.Zeros(tensor.Float64, 2, 0), tensor.Zeros(tensor.Float64, 0, 1)), "[2 1] 0 0"},
 		{linalg.Einsum("ij,jk", tensor.FromSlice([]int64{1, 2}, 1, 2), tensor.FromSlice([]int64{3, 4}, 2, 1)),
 			"[1 1] 11"},
+		{linalg.Einsum("ij,ij->i", tensor.FromSlice([]float64{1, 2, 3, 4, 5, 6}, 2, 3),
+			tensor.FromSlice([]float64{10, 100}, 2, 1)), "[2] 60 1500"},
+		{linalg.Einsum("...ij,...jk->ik", tensor.Full(1, tensor.Float64, 2, 1, 4),
+			tensor.Full(1, tensor.Float64, 1, 4, 2)),
+			"[1 2] 8 8"},
 	} {
 		got := fmt.Sprint(c.got.Shape())
 		for _, v := range tensor.ToSlice[float64](c.got) {

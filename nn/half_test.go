@@ -22,9 +22,9 @@ func TestHalvesOutOfRange(t *testing.T) {
 	f16 := tensor.Float16
 	bag := NewEmbeddingBag(2, 1, "mean")
 	bag.Weight = ParameterOf("w", tensor.FromSlice([]float32{30, 30}, 2, 1).To(f16))
-	norm := NewBatchNorm1d(1)
+	norm, half := NewBatchNorm1d(1), NewBatchNorm1d(1)
 	spectral := NewSpectralNorm(NewLinear(500, 500, NoBias(), WeightInit(Constant(1000))))
-	if err := errors.Join(Init(dev, norm), Init(dev, spectral, DType(f16))); err != nil {
+	if err := errors.Join(Init(dev, norm), Init(dev, half, DType(f16)), Init(dev, spectral, DType(f16))); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -94,6 +94,36 @@ func TestHalvesOutOfRange(t *testing.T) {
 		{"cdist", func(s *tensor.Scope) *tensor.Tensor {
 			return s.Full(100, f16, 30, 64).Cdist(s.Full(-100, f16, 2, 64), 2)
 		}, slices.Repeat([]float64{1600}, 60)},
+		{"cdist of two rows", func(s *tensor.Scope) *tensor.Tensor {
+			return s.Full(60000, f16, 1, 1).Cdist(s.Full(-60000, f16, 1, 1), 2)
+		}, []float64{120000}},
+		{"pairwise_distance", func(s *tensor.Scope) *tensor.Tensor {
+			return s.Full(60000, f16, 1, 1).PairwiseDistance(s.Full(-60000, f16, 1, 1), 1, 0)
+		}, []float64{120000}},
+		{"histc", func(s *tensor.Scope) *tensor.Tensor {
+			return s.In(tensor.FromSlice([]float32{-60000, 0, 60000}, 3).To(f16)).Histc(3, -60000, 60000)
+		}, []float64{1, 1, 1}},
+		{"histc, float32", func(s *tensor.Scope) *tensor.Tensor {
+			return s.In(tensor.FromSlice([]float32{-3e38, 0, 3e38}, 3)).Histc(3, 0, 0)
+		}, []float64{1, 1, 1}},
+		{"mse of a float32 and a half", func(s *tensor.Scope) *tensor.Tensor {
+			return MSE(s.Full(300, tensor.Float32, 1), s.Full(0, f16, 1))
+		}, []float64{90000}},
+		{"gaussian_nll of a half variance", func(s *tensor.Scope) *tensor.Tensor {
+			return GaussianNLL(s.Full(3000, tensor.Float32, 1), s.Full(0, tensor.Float32, 1), s.Full(1, f16, 1))
+		}, []float64{4.5e6}},
+		{"gaussian_nll of negative variances", func(s *tensor.Scope) *tensor.Tensor {
+			x := s.Full(1, tensor.Float32, 2)
+			return GaussianNLL(x, s.Full(0, tensor.Float32, 2), tensor.FromSlice([]float32{-1, -40}, 2), ReduceNone())
+		}, []float64{499993.09, 499993.09}},
+		{"gradient of var", func(s *tensor.Scope) *tensor.Tensor {
+			x := autograd.Watch(s, s.Full(100, f16, 2, 10000).Mul(tensor.FromSlice([]float32{1, -1}, 2, 1).To(f16)))
+			return autograd.Grad(x.Var(0).Scale(0.01), []*tensor.Tensor{x})[0].Slice(1, 0, 1)
+		}, []float64{1e-4, -1e-4}},
+		{"gradient of cumprod", func(s *tensor.Scope) *tensor.Tensor {
+			x := autograd.Watch(s, tensor.FromSlice([]float32{1e-4, 1, 300, 300}, 4).To(f16))
+			return autograd.Grad(x.CumProd(0).Sum(), []*tensor.Tensor{x})[0].Slice(0, 1, 4)
+		}, []float64{9.03, .0301, .03}},
 		{"gradient of logsumexp", func(s *tensor.Scope) *tensor.Tensor {
 			x := autograd.Watch(s, s.Full(10000, f16, 2))
 			return autograd.Grad(x.LogSumExp(), []*tensor.Tensor{x})[0]
@@ -131,6 +161,18 @@ func TestHalvesOutOfRange(t *testing.T) {
 		}); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+	half.Weight.Assign(tensor.FromSlice([]float32{300}, 1))
+	half.Var.Assign(tensor.FromSlice([]float32{0}, 1))
+	if err := dev.Eval(func(s *tensor.Scope) error {
+		y := half.Forward(s.In(tensor.FromSlice([]float32{0, 0.01}, 2, 1).To(f16)))
+		if got := tensor.ToSlice[float32](y.To(tensor.Float32)); got[0] != 0 || !(math.Abs(float64(got[1])-949) <= 4) ||
+			y.DType() != f16 {
+			t.Errorf("batch norm in evaluation: %v", y)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 	if v := norm.Var.Item(); math.IsInf(v, 0) || math.IsNaN(v) {
 		t.Errorf("the running variance is %v", v)

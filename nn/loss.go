@@ -155,8 +155,8 @@ func BCEWithLogits(logits, targets *tensor.Tensor, opts ...LossOption) *tensor.T
 }
 
 // KLDiv is the Kullback-Leibler divergence sum p (log p - logQ), divided by the number of rows: logQ and p
-// [N classes]; terms with p = 0 count nothing. With [LogTarget] the second operand is log p. With [ReduceNone] it is
-// the terms.
+// [N classes]; terms with p = 0 are 0, unless logQ is -Inf there: NaN, as in PyTorch. With [LogTarget] the second
+// operand is log p. With [ReduceNone] it is the terms.
 func KLDiv(logQ, p *tensor.Tensor, opts ...LossOption) *tensor.Tensor {
 	o := lossOf("kl_div", opts, "log target")
 	logQ, p = o.pair("kl_div", logQ, p)
@@ -207,11 +207,11 @@ func (o *lossConfig) pair(op string, x, y *tensor.Tensor) (*tensor.Tensor, *tens
 	if x == nil || y == nil || !slices.Equal(x.Shape(), y.Shape()) {
 		engine.Fail(tensor.ErrShape, op, "prediction %v and target %v differ in shape", x, y)
 	}
-	return o.widen(x), o.widen(y)
+	return o.widen(x), widened(y)
 }
 
 // widen is x, of half precision in float32: what losses make on their way may be out of its range, and differences
-// cancel. The loss has the type of the first x again, but under autocast.
+// cancel. The loss has the type of the first x again, the prediction, but under autocast.
 func (o *lossConfig) widen(x *tensor.Tensor) *tensor.Tensor {
 	if x == nil || !x.DType().IsHalf() {
 		return x

@@ -37,12 +37,13 @@ func GaussianNLL(x, y, variance *tensor.Tensor, opts ...LossOption) *tensor.Tens
 	o := lossOf(op, opts, "full", "eps", "weights")
 	d := o.difference(op, x, y)
 	engine.Given(op, "variance", variance)
-	v := o.widen(variance)
+	v := widened(variance)
 	if n := d.Rank() - 1; n > 0 && slices.Equal(v.Shape(), d.Shape()[:n]) {
 		v = v.Unsqueeze(-1)
 	}
 	v = fitting(op, "variance", v, d)
-	v = v.Add(v.Detach().Clamp(o.eps.or(1e-6), math.Inf(1)).Sub(v.Detach()))
+	eps := o.eps.or(1e-6)
+	v = v.LessScalar(eps).Where(v.Sub(v.Detach()).AddScalar(eps), v)
 	losses := v.Log().Add(d.Square().Div(v)).Scale(0.5)
 	if o.full {
 		losses = losses.AddScalar(0.5 * math.Log(2*math.Pi))

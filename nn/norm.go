@@ -48,6 +48,22 @@ func (r *RunningStats) move(s *tensor.Scope, mean, variance *tensor.Tensor) {
 	update(s, runningAverage, r.Var, nil, variance, count)
 }
 
+// normed is x normalised by the statistics; what is of half precision in float32, and rounded once.
+func (r *RunningStats) normed(x, weight, bias *tensor.Tensor, eps float64) *tensor.Tensor {
+	s := x.Scope()
+	in := []*tensor.Tensor{r.Mean, r.Var, weight, bias}
+	for i, t := range in {
+		if t != nil {
+			in[i] = widened(s.In(t))
+		}
+	}
+	y := scaleShift(widened(x), in[0], timesWeight(rsqrtOf(in[1], eps), in[2]), in[3])
+	if x.DType() == r.Mean.DType() && engine.Autocasting(s) == tensor.Float32 {
+		y = y.To(x.DType())
+	}
+	return y
+}
+
 // update writes op of old and others to the state old when the step commits.
 func update(s *tensor.Scope, op *tensor.Op, old *tensor.Tensor, floats []float64, others ...*tensor.Tensor) {
 	engine.Update(s, op, 0, old.Len(), []*tensor.Tensor{old}, append([]*tensor.Tensor{old}, others...), floats)
@@ -163,8 +179,7 @@ func (n *BatchNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	others := channels(op, x, n.least, n.most, n.Channels)
 	s := x.Scope()
 	if !s.Training() && n.Mean != nil {
-		scale := timesWeight(rsqrtOf(s.In(n.Var), n.Eps), n.Weight)
-		return scaleShift(x, n.Mean, scale, n.Bias)
+		return n.normed(x, n.Weight, n.Bias, n.Eps)
 	}
 	count := x.Len() / max(1, n.Channels)
 	if count == 1 {
@@ -317,7 +332,7 @@ func (n *InstanceNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 	others := channels(op, x, n.axes, n.axes, n.Channels)
 	s, spatial := x.Scope(), others[1:]
 	if !s.Training() && n.Mean != nil {
-		return scaleShift(x, n.Mean, timesWeight(rsqrtOf(s.In(n.Var), n.Eps), n.Weight), n.Bias)
+		return n.normed(x, n.Weight, n.Bias, n.Eps)
 	}
 	size := 1
 	for _, axis := range spatial {

@@ -153,7 +153,7 @@ func newLPPool(axes int, p float64, size int, opts []LayerOption) *LPPool {
 }
 
 // Forward maps [.. H W] to [.. H' W']. As in PyTorch, the sum is the mean times the size of a whole window, also where
-// a last window is smaller, and a negative sum gives 0.
+// a last window is smaller. A negative sum, of an odd or broken p, gives 0.
 func (l *LPPool) Forward(x *tensor.Tensor) *tensor.Tensor {
 	engine.Given("lp_pool", "the layer", l)
 	elements := 1.0

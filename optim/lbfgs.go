@@ -1,6 +1,7 @@
 package optim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -141,7 +142,7 @@ type point struct {
 // run iterates, and returns the first loss.
 func (m *minimization) run() (first float64, err error) {
 	here, err := m.evaluate(0, nil)
-	if err != nil {
+	if err = cmp.Or(err, finite(here.loss)); err != nil {
 		return 0, err
 	}
 	first = here.loss
@@ -177,7 +178,7 @@ func (m *minimization) run() (first float64, err error) {
 		default: // the last one is not evaluated
 			here.t = rate
 		}
-		if err != nil {
+		if err = cmp.Or(err, finite(here.loss)); err != nil {
 			return 0, err
 		}
 		if err := m.move(here.t); err != nil {
@@ -288,10 +289,15 @@ func (m *minimization) number(f func(s *tensor.Scope) *tensor.Tensor) (v float64
 	if err := m.do(func(s *tensor.Scope) { v = f(s).Item() }); err != nil {
 		return 0, err
 	}
-	if v-v != 0 {
-		return 0, engine.Try(func() { engine.Fail(tensor.ErrValue, "lbfgs", "the loss or its gradient is not finite") })
+	return v, finite(v)
+}
+
+// finite is an error if v is not.
+func finite(v float64) error {
+	if v-v == 0 {
+		return nil
 	}
-	return v, nil
+	return engine.Try(func() { engine.Fail(tensor.ErrValue, "lbfgs", "the loss or its gradient is not finite") })
 }
 
 // dot is the inner product.

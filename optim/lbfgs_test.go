@@ -115,6 +115,24 @@ func TestLBFGSFails(t *testing.T) {
 	}
 }
 
+// Losses that are infinite, with gradients that are not, are errors, and move nothing.
+func TestLBFGSInfinite(t *testing.T) {
+	dev := open(t)
+	for calls := range 2 {
+		model, loss, _ := valley(t, dev, tensor.Float32)
+		was := model[0].Detach().Clone()
+		opt, n := optim.NewLBFGS(model, 1, optim.MaxIter(4)), 0
+		if _, err := opt.Step(dev, func(s *tensor.Scope) *tensor.Tensor {
+			if n++; n > calls {
+				return loss(s).AddScalar(math.Inf(1))
+			}
+			return loss(s)
+		}); !errors.Is(err, tensor.ErrValue) || !model[0].AllEqual(was) {
+			t.Errorf("evaluation %d: error %v, parameters %v, were %v", calls, err, model[0], was)
+		}
+	}
+}
+
 // A run goes on in new objects, to the bit; a state that does not fit is refused and changes nothing.
 func TestLBFGSState(t *testing.T) {
 	dev := open(t)

@@ -385,6 +385,9 @@ func TestLearningRate(t *testing.T) {
 }
 
 func TestSchedules(t *testing.T) {
+	if v := optim.WarmupCosine(1, 0, 10, 100)(-2); v != 0.1 {
+		t.Errorf("a step before the first has the rate %v, not the first's", v)
+	}
 	linear, cosine := optim.WarmupLinear(1, 0.2, 4, 12), optim.WarmupCosine(1, 0.2, 4, 12)
 	for _, c := range []struct {
 		name string

@@ -39,7 +39,7 @@ func warm(op string, peak, floor float64, warmup, total int, fall func(done, all
 	return func(step int) float64 {
 		switch {
 		case step < warmup:
-			return peak * float64(step+1) / float64(warmup)
+			return peak * float64(max(step, 0)+1) / float64(warmup)
 		case step >= total:
 			return floor
 		}

@@ -93,6 +93,9 @@ func (t *Tensor) ScatterReduce(axis int, indices, y *Tensor, reduction string, i
 	case t.dtype == Bool && reduction != "amax" && reduction != "amin":
 		fail(ErrDType, op, "%v must hold numbers; x.To(...) converts", t)
 	}
+	if t.dtype == Bool && reduction == "amax" {
+		identity = 0 // -Inf is true
+	}
 	if reduction == "mean" && t.dtype.IsHalf() {
 		y.given(op)
 		return t.inFloat32(func(wide *Tensor) *Tensor {

@@ -67,6 +67,8 @@ func (t *Tensor) CosineSimilarity(y *Tensor, axis int, eps float64) *Tensor {
 // PairwiseDistance is the p-norm of x - y + eps over the last axis, which disappears, or with [KeepDims] has size 1; x
 // is t. PyTorch has p = 2 and eps = 1e-6. Operands broadcast.
 func (t *Tensor) PairwiseDistance(y *Tensor, p, eps float64, keep ...int) *Tensor {
+	const op = "pairwise_distance"
+	t, y = t.given(op).To(statistic(t.dtype)), y.given(op).To(statistic(y.dtype))
 	return t.Sub(y).AddScalar(eps).Norm(p, append([]int{-1}, keep...)...)
 }
 
@@ -85,10 +87,10 @@ func (t *Tensor) Cdist(y *Tensor, p float64) *Tensor {
 	if !(p >= 0) {
 		fail(ErrValue, op, "p is %v, must be 0 or more", p)
 	}
+	t, y = t.To(statistic(t.dtype)), y.To(statistic(y.dtype))
 	if p != 2 || t.Dim(-2) <= 25 && y.Dim(-2) <= 25 {
 		return t.Unsqueeze(-2).Sub(y.Unsqueeze(-3)).Norm(p, -1)
 	}
-	t, y = t.To(statistic(t.dtype)), y.To(statistic(y.dtype))
 	centre := y.Detach().Mean(-2, KeepDims)
 	x, y := t.Sub(centre), y.Sub(centre)
 	squares := x.SumSquares(nil, -1).Unsqueeze(-1).Add(y.SumSquares(nil, -1).Unsqueeze(-2))

@@ -23,9 +23,10 @@ func init() {
 			c.reduced(c.In[0].dtype)
 		},
 		VJP: func(c *ctx, g *Tensor) []*Tensor {
-			x := c.In[0]
-			n := max(0, float64(c.count())-c.Floats[0])
-			return []*Tensor{x.Sub(c.unreduce(x.Mean(c.Ints...))).Mul(c.unreduce(g.Scale(2 / n)))}
+			n, wide := max(0, float64(c.count())-c.Floats[0]), statistic(c.In[0].dtype)
+			x := c.In[0].To(wide)
+			dx := x.Sub(c.unreduce(x.Mean(c.Ints...))).Mul(c.unreduce(g.To(wide).Scale(2 / n)))
+			return []*Tensor{dx.To(c.In[0].dtype)}
 		},
 		Saves: []saves{saveIn(0)},
 		Flops: perElement(4),

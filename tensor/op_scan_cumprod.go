@@ -71,9 +71,9 @@ func (t *Tensor) CumProd(axis int) *Tensor { return t.alongAxis(&cumprod, axis) 
 // cumprodVJP gives x[i] the product before it, y[i-1], times the sum of g[j]*x[i+1]*...*x[j] over j >= i, which is a
 // recurrence. Nothing is divided by an element that may be 0.
 func cumprodVJP(c *ctx, g *Tensor) []*Tensor {
-	axis := c.Ints[0]
-	behind := apply(&recurrence, []*Tensor{c.In[0].shift(axis, 1, 0), g}, []int{axis, 1}, nil)
-	return []*Tensor{behind.Mul(c.Out[0].shift(axis, 0, 1))}
+	axis, wide := c.Ints[0], statistic(c.In[0].dtype)
+	behind := apply(&recurrence, []*Tensor{c.In[0].To(wide).shift(axis, 1, 0), g.To(wide)}, []int{axis, 1}, nil)
+	return []*Tensor{behind.Mul(c.Out[0].To(wide).shift(axis, 0, 1)).To(c.In[0].dtype)}
 }
 
 // shift moves elements one place along an axis, towards its end, or its start if reverse is 1. The value takes the

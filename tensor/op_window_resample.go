@@ -279,8 +279,8 @@ func (b band) setFilter(o, n int, r float64, cubic bool) {
 		support = 2
 	}
 	centre := (float64(o) + 0.5) * r
-	from := max(int(centre-support*width+0.5), 0)
-	to := min(int(centre+support*width+0.5), n)
+	from := min(max(int(centre-support*width+0.5), 0), n-1) // beyond its end the axis goes on with the last element
+	to := max(min(int(centre+support*width+0.5), n), from+1)
 	b.starts[o] = from
 	sum := 0.0
 	for i := from; i < to; i++ {
@@ -291,6 +291,9 @@ func (b band) setFilter(o, n int, r float64, cubic bool) {
 		}
 		b.weights[o] = append(b.weights[o], w)
 		sum += w
+	}
+	if sum == 0 {
+		b.weights[o][to-1-from], sum = 1, 1
 	}
 	for i := range b.weights[o] {
 		b.weights[o][i] /= sum

@@ -110,8 +110,10 @@ var evilPickles = map[string]struct{ pickle, found string }{
 	"append to a dict":    {"}Na.", "a dictionary"},
 	"attributes":          {newDict + "Nb.", "None"},
 	"attributes of text":  {"X\x01\x00\x00\x00a}b.", `"a"`},
-	"a function":          {"ctorch\nSize\n.", "a function"},
-	"a lone storage":      {refStorage + ".", "a storage"},
+	"a negated tensor": {tensorName + "(" + refStorage + "K\x00))\x89" + newDict +
+		"}\x8c\x03neg\x88stR.", "negated or conjugated"},
+	"a function":     {"ctorch\nSize\n.", "a function"},
+	"a lone storage": {refStorage + ".", "a storage"},
 
 	"a call of a text":    {"X\x01\x00\x00\x00a)R.", `"a"`},
 	"a call of a storage": {"ctorch\nFloatStorage\n)R.", "0 arguments"},
