@@ -109,10 +109,12 @@ func (t *Tensor) flatIndex(op string, indices []*Tensor) (flat, at *Tensor) {
 	}
 	shape, stride := t.layout.Shape, 1
 	for axis := count - 1; axis >= 0; axis-- { // multiples of the stride, which refuse indices outside the axis
+		index := indices[axis].given(op)
+		lead := min(axis, kernels.MaxDims-index.Rank()) // axes before it, for the name in errors
 		multiples := Arange(Int64, 0, float64(shape[axis]), 1).Scale(float64(stride))
-		multiples = multiples.Reshape(append(slices.Repeat([]int{1}, axis), shape[axis])...)
-		part := applyIndexed(indexSelect.under(op), []*Tensor{multiples, indices[axis].given(op)}, axis)
-		part = part.Reshape(indices[axis].layout.Shape...)
+		multiples = multiples.Reshape(append(slices.Repeat([]int{1}, lead), shape[axis])...)
+		part := applyIndexed(indexSelect.under(op), []*Tensor{multiples, index}, lead)
+		part = part.Reshape(index.layout.Shape...)
 		if at != nil {
 			broadcast(op, part.layout.Shape, at.layout.Shape)
 			part = part.Add(at)

@@ -187,3 +187,13 @@ func TestResampleBeyond(t *testing.T) {
 		}
 	}
 }
+
+// TestIndexByAll: as many indices as axes, with as many axes each.
+func TestIndexByAll(t *testing.T) {
+	ones := slices.Repeat([]int{1}, 8)
+	i := tensor.Zeros(tensor.Int64, ones...)
+	y := tensor.Full(2, tensor.Float32, ones...).IndexBy(i, i, i, i, i, i, i, i)
+	if y.Rank() != 8 || tensor.ToSlice[float32](y)[0] != 2 {
+		t.Errorf("%v", y)
+	}
+}
