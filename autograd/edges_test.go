@@ -2,6 +2,7 @@ package autograd_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
@@ -117,5 +118,37 @@ func TestInfiniteGradient(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCTCPadding: second derivatives do not look at targets behind their lengths, nor fail without steps.
+func TestCTCPadding(t *testing.T) {
+	dev, err := tensor.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dev.Close()
+	hessian := func(padding int64) (h []float64) {
+		if err := dev.Step(func(s *tensor.Scope) error {
+			x := s.In(tensor.FromSlice([]float64{-1, -2, -.5, -.3, -1, -2, -2, -.1, -3}, 3, 1, 3))
+			h = tensor.ToSlice[float64](autograd.Hessian(s, func(x *tensor.Tensor) *tensor.Tensor {
+				return x.CTC(tensor.FromSlice([]int64{2, padding}, 1, 2), []int{3}, []int{1}, 0).Sum()
+			}, x))
+			return nil
+		}); err != nil {
+			t.Fatalf("padding %d: %v", padding, err)
+		}
+		return h
+	}
+	if want := hessian(1); !slices.Equal(hessian(-1), want) || !slices.Equal(hessian(7), want) {
+		t.Errorf("padding counts: %v", want)
+	}
+	if err := dev.Step(func(s *tensor.Scope) error {
+		x := autograd.Watch(s, tensor.Zeros(tensor.Float64, 0, 1, 3))
+		y := x.CTC(tensor.Zeros(tensor.Int64, 1, 0), []int{0}, []int{0}, 0).Sum()
+		autograd.Grad(y, []*tensor.Tensor{x}, autograd.CreateGraph())
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }

@@ -340,7 +340,7 @@ func takeInOrder[T any](s *stage, p *Pipeline[T], n int) *Pipeline[T] {
 	return sequential(s, always(s.from), func(o opening) reader[T] {
 		in, at := read(o, p, o.epoch, o.first()), o.count()
 		return reader[T]{func() (d made[T], err error) {
-			if at == n {
+			if at >= n {
 				return d, io.EOF
 			}
 			if d, err = in.next(); err == nil {

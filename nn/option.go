@@ -156,6 +156,9 @@ func CountIncludePad(include bool) LayerOption {
 
 // DivisorOverride is what an average pooling divides its sums by, in place of the number of elements.
 func DivisorOverride(n int) LayerOption {
+	if n == 0 {
+		engine.Fail(tensor.ErrValue, "divisor_override", "the divisor is 0")
+	}
 	return LayerOption{"DivisorOverride", func(c *layerConfig) { c.window.Divisor = n }}
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 	"os"
@@ -78,6 +79,36 @@ func TestInspectFormats(t *testing.T) {
 	if _, errs, code := onFiles("inspect", torchFiles+"2.15/module.pt"); code != 1 || strings.Count(errs, "\n") != 1 ||
 		!strings.Contains(errs, `"torch.nn.modules.linear.Linear"`) {
 		t.Errorf("a module: exit code %d, %s", code, errs)
+	}
+}
+
+// TestVerifyTied gives one hash for tied weights, whichever of their names a file has, and for a file that has them
+// twice.
+func TestVerifyTied(t *testing.T) {
+	hash := func(path string) string {
+		out, errs, code := onFiles("verify", path)
+		if code != 0 || errs != "" {
+			t.Errorf("exit code %d, %s", code, errs)
+		}
+		return out[strings.Index(out, "hash: "):]
+	}
+	values := []float32{1, 2}
+	write := func(w io.Writer, _ safetensors.Tensor) error { return binary.Write(w, binary.LittleEndian, values) }
+	want := hash(fileOf(t, "twice.npz", given{"head", safetensors.F32, []int{2}, values},
+		given{"wte", safetensors.F32, []int{2}, values}))
+	for _, names := range [][]string{{"head", "wte"}, {"wte", "head"}} {
+		path := filepath.Join(t.TempDir(), "tied.safetensors")
+		file, err := os.Create(path)
+		if err == nil {
+			tied := safetensors.Tensor{Name: names[0], DType: safetensors.F32, Shape: []int{2}, Aliases: names[1:]}
+			err = errors.Join(safetensors.Write(file, []safetensors.Tensor{tied}, nil, write), file.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := hash(path); got != want {
+			t.Errorf("%v: %s, want %s", names, got, want)
+		}
 	}
 }
 

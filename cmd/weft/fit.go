@@ -90,6 +90,10 @@ func fit(args []string, stdout, stderr io.Writer) error {
 		err = fmt.Errorf("-amp %q is not off, bf16 or fp16", *lower)
 	case err == nil && (*batch < 1 || *batch > 1<<20 || *every < -1):
 		err = fmt.Errorf("-batch must be 1 to %d, -checkpoint-blocks -1 or more", 1<<20)
+	case err == nil && *every != 0 && m.blocks == 0:
+		err = fmt.Errorf("-checkpoint-blocks: %s has no blocks", *name)
+	case err == nil && *offload && *every == 0:
+		err = fmt.Errorf("-offload needs -checkpoint-blocks")
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "weft fit: %v\n", err)

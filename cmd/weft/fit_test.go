@@ -38,7 +38,8 @@ func TestFit(t *testing.T) {
 		t.Errorf("the largest batch is %d", n)
 	}
 	for _, args := range [][]string{{"-model", "x"}, {"-card", "0GB"}, {"-card", "many"}, {"-batch", "0"},
-		{"-amp", "int8"}, {"-checkpoint-blocks", "-2"}, {"more"}} {
+		{"-amp", "int8"}, {"-checkpoint-blocks", "-2"}, {"more"}, {"-offload"},
+		{"-model", "mlp", "-checkpoint-blocks", "1"}} {
 		var out, errs strings.Builder
 		if code := run(append([]string{"fit"}, args...), &out, &errs); code != 2 || errs.Len() == 0 {
 			t.Errorf("%v: exit code %d, %q", args, code, errs.String())

@@ -87,15 +87,23 @@ func scanFile(out, hash io.Writer, path string) error {
 		return err
 	}
 	defer weights.Close()
-	tensors := slices.SortedFunc(weights.Tensors(), func(a, b safetensors.Tensor) int {
-		return strings.Compare(a.Name, b.Name)
-	})
-	wrong, unread := 0, 0
+	tensors := slices.Collect(weights.Tensors())
+	named := map[string]safetensors.Tensor{} // by every name: some formats have tied weights once
 	for _, t := range tensors {
-		fmt.Fprintf(hash, "%q %v %v\n", t.Name, t.DType, t.Shape)
+		for _, name := range append([]string{t.Name}, t.Aliases...) {
+			named[name] = t
+		}
+	}
+	wrong, unread := 0, 0
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		t := named[name]
+		fmt.Fprintf(hash, "%q %v %v\n", name, t.DType, t.Shape)
 		nan, infinite, err := scan(t, hash)
-		if err != nil {
+		switch {
+		case err != nil:
 			return fmt.Errorf("%s: %s: %w", path, plain(t.Name), err)
+		case name != t.Name:
+			continue
 		}
 		if nan+infinite > 0 {
 			wrong++

@@ -8,6 +8,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"flag"
 	"math/rand/v2"
 	"os"
@@ -46,6 +47,9 @@ func learn(ctx context.Context, r *train.Run) error {
 		return err
 	}
 	defer dev.Close()
+	if *sampleOf < 0 || *sampleOf > 1<<20 {
+		return fmt.Errorf("-sample %d is not 0 to %d", *sampleOf, 1<<20)
+	}
 	numbers := allNumbers()
 	text, err := data.NewText([]byte(strings.Join(numbers, "\n")), data.Chars)
 	if r.Data != "" {

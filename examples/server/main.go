@@ -26,6 +26,9 @@ func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
 	epochs := flag.Int("epochs", 100, "passes over the images")
 	flag.Parse()
+	if *epochs < 1 || flag.NArg() > 0 {
+		log.Fatalf("-epochs is %d, %q are left; 1 or more, and nothing, are wanted", *epochs, flag.Args())
+	}
 	dev, err := tensor.Open("auto", tensor.Seed(1))
 	if err != nil {
 		log.Fatal(err)

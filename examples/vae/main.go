@@ -98,7 +98,7 @@ func draw(images *tensor.Tensor) string {
 	for row := range height {
 		for image := range count {
 			for _, x := range v[(image*height+row)*width:][:width] {
-				b.WriteString(strings.Repeat(string(" .:*#"[min(int(x*5), 4)]), 2))
+				b.WriteString(strings.Repeat(string(" .:*#"[max(0, min(int(x*5), 4))]), 2))
 			}
 			b.WriteString("  ")
 		}
