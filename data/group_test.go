@@ -582,3 +582,20 @@ func TestOrderStartAgain(t *testing.T) {
 		}
 	}
 }
+
+// unlabelled has batches without targets.
+type unlabelled struct{ Dataset }
+
+func (u unlabelled) Batch(indices []int) (Batch, error) {
+	b, err := u.Dataset.Batch(indices)
+	b.Y = nil
+	return b, err
+}
+
+// TestOrderLoaderUnlabelled: ranks fill last batches of datasets without targets, too.
+func TestOrderLoaderUnlabelled(t *testing.T) {
+	b, err := (&Loader{Dataset: unlabelled{counting(3)}, BatchSize: 4, Rank: 1, Ranks: 2}).Batch(0, 0)
+	if err != nil || b.Filled != 1 || b.X.Dim(0) != 2 {
+		t.Errorf("%v, %v, %d filled", err, b.X, b.Filled)
+	}
+}

@@ -233,7 +233,7 @@ func (l *Loader) batch(order func(first int, indices []int), epoch, k int) (Batc
 // fill marks the last rows as filling.
 func (b *Batch) fill(rows int) {
 	b.Filled = rows
-	if b.Y.DType() == tensor.Int64 {
+	if b.Y != nil && b.Y.DType() == tensor.Int64 {
 		y := seam.Elems[int64](engine.Bytes(b.Y))
 		for i := len(y) - rows*(len(y)/b.Y.Dim(0)); i < len(y); i++ {
 			y[i] = seam.IgnoreIndex

@@ -124,6 +124,9 @@ func TestTokens(t *testing.T) {
 	}
 	_, err = OpenTokens([]string{write(t, "cut.bin", string(file[:len(file)-2]), false)}, 1)
 	wantError(t, err, "cut.bin: byte 8: size: found 58 bytes after the header, want 60 for 30 tokens")
+	file[4] = 2
+	_, err = OpenTokens([]string{write(t, "later.bin", string(file), false)}, 1)
+	wantError(t, err, "later.bin: byte 4: version: found 2, want 1 of GPT-2's tokens")
 	_, err = TokenBatch([][]int64{{1, 2}, {1}})
 	wantError(t, err, "window 1 of the batch has 1 tokens, the first one 2")
 	_, err = OpenTokens(nil, 1)

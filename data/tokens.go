@@ -80,6 +80,8 @@ func (t *Tokens) open(s *shard, options reading) error {
 		s.begin, s.width = tokenHeader, 2
 	case magic == tokenMagic32 && version == 7:
 		s.begin, s.width = tokenHeader, 4
+	case magic == tokenMagic16 || magic == tokenMagic32:
+		return s.bad(4, "version", fmt.Sprint(version), "1 of GPT-2's tokens, or 7 of Llama 3's")
 	}
 	s.n = (s.size - s.begin) / s.width
 	if s.begin > 0 {
