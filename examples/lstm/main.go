@@ -8,8 +8,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
