@@ -51,7 +51,7 @@ func limitFor(name string, b kernels.Backend, l memoryLimit) (bytes int, err err
 
 // limitFromText reads a limit: "0.5", "20GiB", and with devices "cuda:0=0.5,cpu=4GB". what names it in errors.
 func limitFromText(what, device, text string) (l memoryLimit) {
-	for _, entry := range strings.Split(text, ",") { // not SplitSeq: the loop would be called by a line of its package
+	for entry := range strings.SplitSeq(text, ",") {
 		name, value, named := strings.Cut(strings.TrimSpace(entry), "=")
 		if !named {
 			value = name

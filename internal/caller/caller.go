@@ -3,6 +3,7 @@ package caller
 import (
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -80,18 +81,28 @@ func find() string {
 	}
 }
 
-// callsBack are packages of Go's library that call the library: loops over slices.Backward, functions for sync.Once.
-var callsBack = []string{"runtime.", "reflect.", "iter.", "maps.", "slices.", "sort.", "strings.", "sync."}
+// goroot is the directory of Go's library, as the compiler recorded it: "" with -trimpath.
+var goroot = func() string {
+	pc := make([]uintptr, 1)
+	runtime.Callers(0, pc)
+	f, _ := runtime.CallersFrames(pc).Next() // runtime.Callers
+	return strings.TrimSuffix(f.File, "runtime/extern.go")
+}()
+
+// callsBack are directories of Go's library with functions that call this one: loops over slices.Backward, sync.Once.
+var callsBack = []string{"iter", "maps", "slices", "sort", "strings", "sync"}
 
 // inLibrary reports whether a frame is library code, by its file: an inlined function of the library has the name of
 // its caller. Tests, examples and commands of this module are callers.
 func inLibrary(function, file string) bool {
-	for _, p := range callsBack {
-		if strings.HasPrefix(function, p) {
-			return true
-		}
+	if strings.HasPrefix(function, "runtime.") || strings.HasPrefix(function, "reflect.") {
+		return true
 	}
-	path, ok := strings.CutPrefix(file, root)
+	path, ok := strings.CutPrefix(file, goroot)
+	if dir, _, _ := strings.Cut(path, "/"); ok && slices.Contains(callsBack, dir) {
+		return true
+	}
+	path, ok = strings.CutPrefix(file, root)
 	if !ok || strings.HasSuffix(file, "_test.go") {
 		return false
 	}
