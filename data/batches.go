@@ -286,7 +286,7 @@ func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 			if !ok {
 				return nil, false
 			}
-			dropped := m.b.config.dropLast && batch.short
+			dropped := m.drops(batch)
 			again := err == nil && !dropped && at.Longest > 0 && at.Batch == at.Longest
 			if again {
 				at.Longest = 0
@@ -310,6 +310,9 @@ func (m *maker[T, B]) grouped(w *crew, at position) *ordered[result[B]] {
 	}, nil)
 }
 
+// drops tells whether a batch is the end of an epoch that is left out. It counts as none.
+func (m *maker[T, B]) drops(batch group[T]) bool { return m.b.config.dropLast && batch.short }
+
 // longest is the batch of epoch 0 with the most tokens, which at.Longest tells then. It reads all examples for it.
 func (m *maker[T, B]) longest(w *crew, at *position, user *progress) (most group[T], err error) {
 	from := *at
@@ -319,7 +322,7 @@ func (m *maker[T, B]) longest(w *crew, at *position, user *progress) (most group
 		if !ok || err != nil {
 			return most, err
 		}
-		if len(batch.items) > 0 && !(m.b.config.dropLast && batch.short) {
+		if !m.drops(batch) {
 			if batch.tokens > most.tokens {
 				most, batch, at.Longest = batch, most, number
 			}

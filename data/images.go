@@ -181,7 +181,7 @@ func (d *Images) Split(seed uint64, test float64) (train, rest *Images, err erro
 		}
 		total += n
 	}
-	if total == 0 || total == d.Len() || test != test {
+	if total == 0 || total == d.Len() || math.IsNaN(test) {
 		return nil, nil, fmt.Errorf("data: a fraction of %v for the test puts %d of %d images there: one part is empty",
 			test, total, d.Len())
 	}

@@ -57,7 +57,11 @@ func (r *RunningStats) normed(x, weight, bias *tensor.Tensor, eps float64) *tens
 			in[i] = widened(s.In(t))
 		}
 	}
-	y := scaleShift(widened(x), in[0], timesWeight(rsqrtOf(in[1], eps), in[2]), in[3])
+	scale := rsqrtOf(in[1], eps)
+	if in[2] != nil {
+		scale = scale.Mul(in[2])
+	}
+	y := scaleShift(widened(x), in[0], scale, in[3])
 	if x.DType() == r.Mean.DType() && engine.Autocasting(s) == tensor.Float32 {
 		y = y.To(x.DType())
 	}
@@ -118,14 +122,6 @@ func scaleShift(x, mean, scale, bias *tensor.Tensor) *tensor.Tensor {
 // rsqrtOf is 1/sqrt(variance + eps).
 func rsqrtOf(variance *tensor.Tensor, eps float64) *tensor.Tensor {
 	return variance.AddScalar(eps).Rsqrt()
-}
-
-// timesWeight is v * weight; v if there is no weight.
-func timesWeight(v, weight *tensor.Tensor) *tensor.Tensor {
-	if weight == nil {
-		return v
-	}
-	return v.Mul(weight)
 }
 
 // BatchNorm makes each channel of [N C ...] have mean 0 and variance 1 over all other axes, then scales and shifts it

@@ -142,7 +142,7 @@ func (r *recurrence) times(n int) []int {
 // forward computes the frames of all times.
 func (r *recurrence) forward(l loop) []frame {
 	frames := make([]frame, l.x.Dim(0))
-	l.hh = l.hh.T().Contiguous().T() // rows of k contiguous: products of few rows read them in place
+	l.hh = l.hh.T().Contiguous().T() // its transpose contiguous: products with few rows read that in place
 	h, c := l.h, l.c
 	var zero *tensor.Tensor
 	if r.alive != nil {

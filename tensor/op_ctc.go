@@ -235,12 +235,13 @@ func ctcGradCompose(c *ctx) *Tensor {
 	if steps == 0 {
 		return c.In[0]
 	}
-	lengths, n := c.Ints[1:], 2*c.In[1].Dim(1)+1
-	padding := make([]bool, c.In[1].Len()) // of the targets, which may be no classes
+	lengths, width := c.Ints[1:], c.In[1].Dim(1)
+	n := 2*width + 1
+	padding := make([]bool, rows*width) // of the targets, which may be no classes
 	for i := range padding {
-		padding[i] = i%(n/2) >= lengths[rows+i/(n/2)]
+		padding[i] = i%width >= lengths[rows+i/width]
 	}
-	labels := c.In[1].To(Int64).MaskedFill(FromSlice(padding, rows, n/2), blank)
+	labels := c.In[1].To(Int64).MaskedFill(FromSlice(padding, rows, width), blank)
 	first := labels.Slice(1, 0, 0).Pad(blank, [2]int{}, [2]int{0, 1})
 	path := Cat(1, first, Stack(2, labels, labels.Scale(0).AddScalar(blank)).Flatten(1, 2))
 	all := path.Unsqueeze(0).Expand(steps, rows, n)

@@ -100,7 +100,7 @@ func (m *machine) call(f global, args tuple) any {
 	case parameter: // the tensor, requires_grad, hooks
 		return as[*view](m, "parameter", args[0])
 	case rebuildTensor: // storage, offset, sizes, strides, requires_grad, hooks, and metadata in newer files
-		if d, ok := args[len(args)-1].(*dict); len(args) == 7 && args[6] != nil && !(ok && len(d.items) == 0) {
+		if len(args) == 7 && args[6] != nil && len(as[*dict](m, "metadata of a tensor", args[6]).items) > 0 {
 			m.fail("tensor", "one that is negated or conjugated when it is read",
 				"values as they are (resolve_neg and resolve_conj make them)")
 		}

@@ -214,8 +214,11 @@ func openPictures(path string) (*readable, error) {
 	return source(fmt.Sprintf("%d pictures in %d classes (%s)", s.Len(), len(classes), strings.Join(list, ", ")), s,
 		func(p data.Picture) string {
 			return fmt.Sprintf("%s, %d x %d pixels, class %s", p.Name, p.Width, p.Height, classes[p.Class])
-		}, func() error { return nil }), nil
+		}, closed), nil
 }
+
+// closed is the end of what holds no file open.
+func closed() error { return nil }
 
 // openIDX reads a file of MNIST.
 func openIDX(path string) (*readable, error) {
@@ -226,15 +229,14 @@ func openIDX(path string) (*readable, error) {
 	pixels, ok := x.Data.([]uint8)
 	n := x.Shape[0]
 	if !ok { // rare
-		return source(fmt.Sprintf("IDX file, %T of shape %v", x.Data, x.Shape), data.Slice[int](nil), nil,
-			func() error { return nil }), nil
+		return source(fmt.Sprintf("IDX file, %T of shape %v", x.Data, x.Shape), data.Slice[int](nil), nil, closed), nil
 	}
 	var rows data.Slice[[]uint8]
 	for i := range n {
 		rows = append(rows, pixels[i*(len(pixels)/n):(i+1)*(len(pixels)/n)])
 	}
 	return source(fmt.Sprintf("IDX file, bytes of shape %v, held in memory", x.Shape), rows,
-		func(r []uint8) string { return fmt.Sprint(r) }, func() error { return nil }), nil
+		func(r []uint8) string { return fmt.Sprint(r) }, closed), nil
 }
 
 // openArrays opens the array of a .npy file, or the first one of a .npz file, whatever its elements are.
