@@ -44,8 +44,12 @@ func Float32(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) 
 		return
 	}
 	p := acquire(tier)
-	p.set(m, n, k, a, b, c, ldc, epilogue)
-	p.run(workersFor(m, n, k))
+	if turnPays(m, n, k, a, b, tier.lanes) {
+		p.runTurned(m, n, k, a, b, c, ldc, epilogue)
+	} else {
+		p.set(m, n, k, a, b, c, ldc, epilogue)
+		p.run(workersFor(m, n, k))
+	}
 	p.release()
 }
 

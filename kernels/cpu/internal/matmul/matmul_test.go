@@ -192,6 +192,37 @@ func TestPacked(t *testing.T) {
 	}
 }
 
+// TestTurned has products that are computed as those of their transposed operands, in several pieces with two threads.
+func TestTurned(t *testing.T) {
+	r := rand.New(rand.NewPCG(19, 20))
+	for _, s := range [][3]int{{16, 40, 260}, {32, 101, 90}, {16, 30, 300}, {48, 131, 513}, {64, 600, 270}} {
+		m, n, k := s[0], s[1], s[2]
+		checkProduct(t, r, m, n, k, "rows", "columns")
+		a, b := layout("rows").view(r, m, k), layout("columns").view(r, k, n)
+		want, got, ldc := make([]float32, m*n), make([]float32, m*(n+3)), n+3
+		naive(m, n, k, a, b, want, n)
+		for _, tier := range tiers() {
+			force(t, tier)
+			if tier := current(); tier != nil && !turnPays(m, n, k, a, b, tier.lanes) {
+				t.Fatalf("[%d %d] x [%d %d] is not turned", m, k, k, n)
+			}
+			Float32(m, n, k, a, b, got, ldc, func(i, j int, dst []float32) {
+				for x, v := range dst {
+					dst[x] = float32(i) - float32(j+x)*v
+				}
+			})
+			for i := range m {
+				for j := range n {
+					if want := float32(i) - float32(j)*want[i*n+j]; !same(got[i*ldc+j], want) {
+						t.Fatalf("%v: [%d %d] x [%d %d]: element (%d, %d) is %x behind the epilogue, want %x",
+							tier, m, k, k, n, i, j, got[i*ldc+j], want)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestRandomShapes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	count := 300

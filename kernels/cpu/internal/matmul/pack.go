@@ -1,6 +1,6 @@
 package matmul
 
-// panelDepth is the number of rows in a panel of B, a multiple of chunk.
+// panelDepth is the number of rows in a panel of B that several blocks of C read, a multiple of chunk.
 const panelDepth = 4 * Chunk
 
 // maxWidth is the most columns of a strip.
@@ -8,8 +8,8 @@ const maxWidth = 32
 
 // A panel is a block of B, packed into strips: chunk by chunk, in each chunk strip by strip, in each strip row by row.
 type panel struct {
-	column   int // of the grid, -1 if the panel is not packed
-	j0, j1   int // the columns of B
+	j0, j1   int // the columns of B; j0 is -1 if the panel is not packed
+	k0, k1   int // and its rows
 	unpacked int // full strips that are read in place; the others follow them
 	packed   []float32
 	strips   []unfoldedStrip // of an unfolded B
@@ -72,10 +72,10 @@ func (p *product) pack(b *panel) {
 		p.findStrips(b)
 	}
 	// Behind the last strip there is room for a vector.
-	if size := count*width*(p.k1-p.k0) + p.tier.lanes; len(b.packed) < size {
+	if size := count*width*(b.k1-b.k0) + p.tier.lanes; len(b.packed) < size {
 		b.packed = make([]float32, size)
 	}
-	for k0 := p.k0; k0 < p.k1; {
+	for k0 := b.k0; k0 < b.k1; {
 		end := p.chunkEnd(k0)
 		p.packChunk(b, k0, end-k0)
 		k0 = end
@@ -112,7 +112,7 @@ func (p *product) findStrips(b *panel) {
 		p.findRuns(b)
 		return
 	}
-	inPlace := InPlace[float32](p.m) && (p.m < farRows || !p.unfolded.far(p.k0, p.k1))
+	inPlace := InPlace[float32](p.m) && (p.m < farRows || !p.unfolded.far(b.k0, b.k1))
 	for j := b.j0; j < b.j1; j += 2 * lanes {
 		n := min(2*lanes, b.j1-j)
 		s := [2]stripVector{{j, min(n, lanes), -1, j}, {j + lanes, max(0, n-lanes), -1, j + lanes}}
@@ -264,7 +264,7 @@ func (p *product) strip(b *panel, strip, k0, kc int) (data []float32, rowStride,
 		return p.b.Data[k0*p.b.RowStride+b.j0+strip*width:], p.b.RowStride, width
 	}
 	strips := divideUp(b.j1-b.j0, width) - b.unpacked
-	return b.packed[((k0-p.k0)*strips+(strip-b.unpacked)*kc)*width:], width, kc * width
+	return b.packed[((k0-b.k0)*strips+(strip-b.unpacked)*kc)*width:], width, kc * width
 }
 
 // packTranspose sets dst[p*stride+r] to element (r, p) of src for r < rows and p < k.

@@ -55,8 +55,11 @@ type product struct {
 	packA bool // pack A before running along the panel
 	packB bool // pack all strips of B, not only a last, narrow one
 
+	turned []float32 // C of runTurned
+
 	grid   grid
-	k0, k1 int     // the rows of B in the present panels
+	k0, k1 int     // the rows of B that are multiplied now
+	depth  int     // most rows of a panel, but one chunk fits
 	panels []panel // one for each worker
 
 	task func(worker, task int) // the bound method runTask, made once
@@ -103,16 +106,41 @@ func (p *product) run(workers int) {
 	for len(p.panels) < workers {
 		p.panels = append(p.panels, panel{})
 	}
-	for p.k0 = 0; p.k0 < p.k; p.k0 = p.k1 {
-		p.k1 = p.chunkEnd(p.k0)
-		for p.k1 < p.k && p.chunkEnd(p.k1) <= p.k0+panelDepth {
-			p.k1 = p.chunkEnd(p.k1)
+	round := panelDepth
+	if p.depth = panelDepth; p.grid.down == 1 {
+		if round = p.k; !p.tier.byGroups {
+			p.depth = Chunk
 		}
+	}
+	for p.k0 = 0; p.k0 < p.k; p.k0 = p.k1 {
+		p.k1 = p.chunksEnd(p.k0, p.k, round)
 		for w := range workers {
-			p.panels[w].column = -1
+			p.panels[w].j0 = -1
 		}
 		par.Tiles(workers, p.grid.down*p.grid.across, p.task)
 	}
+}
+
+// turnPays reports whether C' = B' A' is the cheaper product: few rows of A meet a large B, whose columns are in memory
+// what rows should be, as a layer's weights are. Then B is read in place, and A and C are transposed instead.
+func turnPays(m, n, k int, a, b Matrix, lanes int) bool {
+	return a.ColStride == 1 && b.RowStride == 1 && b.ColStride != 1 && m%lanes == 0 && n >= panelRows &&
+		4*m*(n+k) < 3*n*k
+}
+
+// runTurned computes the product as C' = B' A'.
+func (p *product) runTurned(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) {
+	if len(p.turned) < m*n {
+		p.turned = make([]float32, m*n)
+	}
+	p.set(n, m, k, Matrix{b.Data, b.ColStride, b.RowStride}, Matrix{a.Data, a.ColStride, a.RowStride}, p.turned, m, nil)
+	p.run(workersFor(m, n, k))
+	par.For(m, 1+1<<14/n, func(lo, hi int) {
+		Transpose(c[lo*ldc:], ldc, Matrix{p.turned[lo:], m, 1}, n, hi-lo)
+		for i := lo; i < hi && epilogue != nil; i++ {
+			epilogue(i, 0, c[i*ldc:][:n])
+		}
+	})
 }
 
 // columnsToPack is how many columns a block of C must have for packing A to pay.
@@ -134,18 +162,31 @@ func (p *product) chunkEnd(k int) int {
 	return min(k+Chunk, p.k)
 }
 
+// chunksEnd is the end of as many chunks from term k on, but at least one, as end at limit and have depth terms
+// together.
+func (p *product) chunksEnd(k, limit, depth int) int {
+	end := p.chunkEnd(k)
+	for end < limit && p.chunkEnd(end) <= k+depth {
+		end = p.chunkEnd(end)
+	}
+	return end
+}
+
 // runTask adds what the present rows of B contribute to one block of C. The tasks of a column of blocks follow each
-// other, so that a worker seldom needs another panel.
+// other, so that a worker seldom needs another panel. One that no other block needs has one chunk, which stays in the
+// level-2 cache until it is read: the gradient of weights of 128x28x28 takes 0.93 of the time on Emerald Rapids.
 func (p *product) runTask(worker, task int) {
 	b := &p.panels[worker]
-	if column := task / p.grid.down; b.column != column {
-		b.column = column
-		b.j0 = column * p.grid.cols
-		b.j1 = min(b.j0+p.grid.cols, p.n)
-		p.pack(b)
-	}
 	i := task % p.grid.down * p.grid.rows
-	p.doBlock(b, i, min(i+p.grid.rows, p.m))
+	j0 := task / p.grid.down * p.grid.cols
+	rows := min(i+p.grid.rows, p.m)
+	for k0 := p.k0; k0 < p.k1; k0 = b.k1 {
+		if b.j0 != j0 || b.k0 != k0 {
+			b.j0, b.j1, b.k0, b.k1 = j0, min(j0+p.grid.cols, p.n), k0, p.chunksEnd(k0, p.k1, p.depth)
+			p.pack(b)
+		}
+		p.doBlock(b, i, rows)
+	}
 }
 
 // scratch holds memory for packed panels of A.
@@ -165,7 +206,7 @@ func (p *product) doBlock(b *panel, i0, i1 int) {
 	}
 	for from := i0; from < i1; from += span {
 		to := min(from+span, i1)
-		for k0, kc := p.k0, 0; k0 < p.k1; k0 += kc {
+		for k0, kc := b.k0, 0; k0 < b.k1; k0 += kc {
 			kc = p.chunkEnd(k0) - k0
 			for i := from; i < to; i += group {
 				rows := min(group, to-i)
