@@ -107,13 +107,13 @@ func (f *frame) gruOperands() []*tensor.Tensor {
 	return []*tensor.Tensor{g[0], g[1], f.x.Slice(-1, 2*size, 3*size), f.r.Slice(-1, 2*size, 3*size), f.h}
 }
 
-// pull is the gradients for x and r, for the state before, but for what flows through r, and for the projection's
-// result, from those for the state after.
-func (k *cell) pull(f frame, l loop, dh, dc *tensor.Tensor) (dx, dr, direct, dcBefore *tensor.Tensor) {
+// pull is the gradients for x and r, in parts along the last axis, and for the states before, but for what flows
+// through r, from those for the state after.
+func (k *cell) pull(f frame, l loop, dh, dc *tensor.Tensor) (dx, dr []*tensor.Tensor, direct, dcBefore *tensor.Tensor) {
 	switch k.name {
 	case "gru":
 		d := engine.Pull(k.op, f.gruOperands(), f.next, dh)
-		return tensor.Cat(-1, d[0], d[1], d[2]), tensor.Cat(-1, d[0], d[1], d[3]), d[4], nil
+		return d[:3], []*tensor.Tensor{d[0], d[1], d[3]}, d[4], nil
 	case "lstm":
 		if l.hr != nil {
 			dh = dh.MatMul(l.hr)
@@ -121,10 +121,10 @@ func (k *cell) pull(f frame, l loop, dh, dc *tensor.Tensor) (dx, dr, direct, dcB
 		g := f.gates.Chunk(-1, 4)
 		out := engine.Pull(lstmOutput, []*tensor.Tensor{g[3], f.nextC}, f.raw, dh)
 		d := engine.Pull(k.op, []*tensor.Tensor{g[0], g[1], g[2], f.c}, f.nextC, dc.Add(out[1]))
-		dx = tensor.Cat(-1, d[0], d[1], d[2], out[0])
+		dx = []*tensor.Tensor{d[0], d[1], d[2], out[0]}
 		return dx, dx, nil, d[3]
 	}
-	dx = engine.Pull(k.op, []*tensor.Tensor{f.gates}, f.next, dh)[0]
+	dx = engine.Pull(k.op, []*tensor.Tensor{f.gates}, f.next, dh)
 	return dx, dx, nil, nil
 }
 
@@ -171,6 +171,39 @@ func (f *frame) divide(d *tensor.Tensor) (next, before *tensor.Tensor) {
 	return f.alive.Where(d, f.zero), f.alive.Where(f.zero, d)
 }
 
+// A series is a matrix for each time. Unless they are recorded all are made in one piece of memory, their stack.
+type series struct {
+	at  []*tensor.Tensor
+	all *tensor.Tensor
+}
+
+func newSeries(times int) *series { return &series{at: make([]*tensor.Tensor, times)} }
+
+// put joins parts along the last axis to the matrix of time t.
+func (q *series) put(t int, parts []*tensor.Tensor) *tensor.Tensor {
+	s, join := parts[0].Scope(), func() *tensor.Tensor { return tensor.Cat(-1, parts...) }
+	if engine.Recording(s) {
+		q.at[t] = join()
+		return q.at[t]
+	}
+	if q.all == nil {
+		columns := 0
+		for _, p := range parts {
+			columns += p.Dim(-1)
+		}
+		q.all = engine.Empty(s, parts[0].DType(), len(q.at), parts[0].Dim(0), columns)
+	}
+	return engine.Into(q.all.Select(0, t), join)
+}
+
+// stack is the matrices of all times, [T ...].
+func (q *series) stack() *tensor.Tensor {
+	if q.all != nil {
+		return q.all
+	}
+	return tensor.Stack(0, q.at...)
+}
+
 // sum is the sum of those that are there.
 func sum(terms ...*tensor.Tensor) (total *tensor.Tensor) {
 	for _, t := range terms {
@@ -187,7 +220,7 @@ func sum(terms ...*tensor.Tensor) (total *tensor.Tensor) {
 // backward is the gradients of the operands, from those for the states h of all times and the last c.
 func (r *recurrence) backward(l loop, frames []frame, dy, dc *tensor.Tensor) (grads loop) {
 	n := len(frames)
-	dxs, drs := make([]*tensor.Tensor, n), make([]*tensor.Tensor, n)
+	dxs, drs := newSeries(n), newSeries(n)
 	before, nexts, raws := make([]*tensor.Tensor, n), make([]*tensor.Tensor, n), make([]*tensor.Tensor, n)
 	var dh *tensor.Tensor
 	order := r.times(n)
@@ -197,15 +230,20 @@ func (r *recurrence) backward(l loop, frames []frame, dy, dc *tensor.Tensor) (gr
 		next, kept := f.divide(sum(dy.Select(0, t), dh))
 		nextC, keptC := f.divide(dc)
 		var direct *tensor.Tensor
-		dxs[t], drs[t], direct, dc = r.pull(f, l, next, nextC)
-		dh = sum(drs[t].MatMul(l.hh), direct, kept)
+		var dx, dr []*tensor.Tensor
+		dx, dr, direct, dc = r.pull(f, l, next, nextC)
+		dGates := dxs.put(t, dx)
+		if r.name == "gru" {
+			dGates = drs.put(t, dr)
+		}
+		dh = sum(dGates.MatMul(l.hh), direct, kept)
 		dc = sum(dc, keptC)
 		before[t], nexts[t], raws[t] = f.h, next, f.raw
 	}
-	grads = loop{x: tensor.Stack(0, dxs...), h: dh, c: dc}
+	grads = loop{x: dxs.stack(), h: dh, c: dc}
 	dr := grads.x
 	if r.name == "gru" {
-		dr = tensor.Stack(0, drs...)
+		dr = drs.stack()
 	}
 	grads.hh = weightGrad(dr, before)
 	if l.bias != nil {

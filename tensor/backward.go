@@ -54,10 +54,10 @@ func (c *ctx) gradOf(i int, f func() *Tensor) *Tensor {
 	return f()
 }
 
-// aimed puts y, the result of an op call, where gradOf wants it, and tells whether it did.
+// aimed puts y, the result of an op call, where gradOf or placed wants it, and tells whether it did.
 func (s *Scope) aimed(y *Tensor) bool {
 	t := s.target
-	if t == nil || t.Len() != y.Len() || s.top.mode.observe != nil {
+	if t == nil || t.Len() != y.Len() || t.dtype != y.dtype || s.top.mode.observe != nil {
 		return false
 	}
 	y.blk, y.layout.Offset, s.target = t.blk, t.layout.Offset, nil

@@ -300,8 +300,16 @@ func (engine) ApplyAll(op *Op, in []*Tensor, ints []int, floats []float64) []*Te
 // Op is the operation of the table with that name.
 func (engine) Op(name string) *Op { return byName[name] }
 
-// Pull is the gradients of the operands in of a pointwise operation without scalars, whose result y has the gradient g.
+// Pull is the gradients of the operands in of a pointwise operation without scalars, whose result y has the gradient g:
+// of one op call, where none is recorded.
 func (engine) Pull(op *Op, in []*Tensor, y, g *Tensor) []*Tensor { return pullAll(op, in, y, g) }
+
+// Empty is a contiguous tensor of the step that is not set to anything; Into is what sets it.
+func (engine) Empty(s *Scope, dt DType, shape ...int) *Tensor { return s.empty("empty", dt, shape) }
+
+// Into is f(), written to dst, a contiguous part of an Empty of its type and shape: in place if an op call of f, the
+// first that makes a result of that size, makes it, else by a copy. f records nothing.
+func (engine) Into(dst *Tensor, f func() *Tensor) *Tensor { return dst.scope.placed(dst, f) }
 
 // Recording tells whether operations are recorded for differentiation: in a backward function, whether derivatives of
 // its results are wanted.

@@ -62,6 +62,7 @@ type entry struct {
 	draws     int           // random streams that the expression reads
 	lo, hi    float64       // range of operands in tests
 	pulls     func() []pull // derivatives, made at first use
+	joint     func() pull   // all of them in one; without operation where an operand has none
 }
 
 // under is the operation under the name of the one that the user called, for errors, also those that a device reports

@@ -528,17 +528,35 @@ func (s *Scope) evaluate(op *Op, types []DType, in []*Tensor, floats []float64) 
 		fail(ErrValue, op.Name, "is not pointwise, or has not %d results", len(types))
 	}
 	made := make([]*Tensor, len(types))
-	func() {
-		s.enter(op.Name)
-		defer s.leave()
-		for i, dt := range types {
-			made[i] = newTensor(&block{}, dt, nil, s)
-			s.give(op.Name, made[i], s.makes)
-			s.top.own(made[i].blk)
-		}
-	}()
+	for i, dt := range types {
+		made[i] = s.empty(op.Name, dt, nil)
+	}
 	s.update(op, 0, 1, made, in, floats)
 	return made
+}
+
+// empty is engine.Empty, for the results of op.
+func (s *Scope) empty(op string, dt DType, shape []int) *Tensor {
+	s.given(op).enter(op)
+	defer s.leave()
+	t := newTensor(&block{}, dt, shape, s)
+	s.give(op, t, s.makes)
+	s.top.own(t.blk)
+	return t
+}
+
+// placed is engine.Into.
+func (s *Scope) placed(dst *Tensor, f func() *Tensor) *Tensor {
+	s.target = dst
+	defer func() { s.target = nil }()
+	y := f()
+	if s.target = nil; y.dtype != dst.dtype || !sameShape(y, dst) {
+		fail(ErrShape, "into", "%v does not fit into %v", y, dst)
+	}
+	if !y.IsContiguous() || y.blk != dst.blk || y.layout.Offset != dst.layout.Offset {
+		s.into(copyOp, []*Tensor{dst}, []*Tensor{y}, nil, nil)
+	}
+	return dst
 }
 
 // checkUpdate fails for operands that an update by o of elements [lo, hi) cannot have: it reads and writes memory by

@@ -103,6 +103,7 @@ func (o *Op) setPointwise() {
 	o.Shape, o.VJP = pointwiseShape, pointwiseVJP
 	forward := o.Op
 	o.pulls = sync.OnceValue(func() []pull { return pullbacks(&forward) })
+	o.joint = sync.OnceValue(func() pull { return jointPullback(&forward) })
 	for _, n := range o.Expr.Order() {
 		if n.Op == expr.Rand {
 			o.draws = max(o.draws, n.K+1)
@@ -185,7 +186,9 @@ func pointwiseShape(c *ctx) {
 			shape = broadcast(c.Op.Name, shape, x.layout.Shape)
 		}
 	}
-	c.result(c.Op.resultOf(c.In), shape...)
+	for range c.Op.Expr.Roots {
+		c.result(c.Op.resultOf(c.In), shape...)
+	}
 }
 
 // resultOf is the type of a pointwise result.
@@ -268,6 +271,17 @@ func pullbacks(o *kernels.Op) (pulls []pull) {
 	return pulls
 }
 
+// jointPullback is the derivatives for all operands as one operation, which itself has none.
+func jointPullback(o *kernels.Op) (p pull) {
+	f := o.Expr.JointPullback()
+	if f.Func == nil {
+		return p
+	}
+	p = pull{op: newPointwise(o.Name+"_grad", f.Func, sameType), uses: f.Uses}
+	p.op.Approximate, p.op.NoGrad = o.Approximate, "it has several results"
+	return p
+}
+
 // saves is what the gradient of operand i reads.
 func (o *Op) saves(i int) (set saves) {
 	if o.pulls != nil {
@@ -293,14 +307,9 @@ func pointwiseVJP(c *ctx, g *Tensor) []*Tensor {
 	return grads
 }
 
-// pull is the gradient of operand i of a pointwise operation, whose result has the gradient g; nil where there is none.
-// Nobody reads g any more if it is spent.
-func (c *ctx) pull(i int, g *Tensor, spent bool) *Tensor {
-	p, x, n := c.Op.pulls()[i], c.In[i], len(c.In)
-	if p.op == nil {
-		return nil
-	}
-	in := make([]*Tensor, len(p.uses))
+// operands are what p takes; the result of the operation has the gradient g.
+func (p *pull) operands(c *ctx, g *Tensor) []*Tensor {
+	in, n := make([]*Tensor, len(p.uses)), len(c.In)
 	for j, k := range p.uses {
 		switch {
 		case k < n:
@@ -311,6 +320,17 @@ func (c *ctx) pull(i int, g *Tensor, spent bool) *Tensor {
 			in[j] = c.Out[0]
 		}
 	}
+	return in
+}
+
+// pull is the gradient of operand i of a pointwise operation, whose result has the gradient g; nil where there is none.
+// Nobody reads g any more if it is spent.
+func (c *ctx) pull(i int, g *Tensor, spent bool) *Tensor {
+	p, x := c.Op.pulls()[i], c.In[i]
+	if p.op == nil {
+		return nil
+	}
+	in := p.operands(c, g)
 	if e := p.op.Expr.Roots[0]; e.Op == expr.Arg { // the gradient passes through
 		return in[e.K].SumTo(x.layout.Shape...)
 	}
@@ -336,6 +356,10 @@ func pullAll(op *Op, in []*Tensor, y, g *Tensor) []*Tensor {
 	c := &ctx{}
 	c.set(op, g.scope, in, nil, nil)
 	c.Out = append(c.Out, y)
+	differs := func(x *Tensor) bool { return !sameShape(x, g) }
+	if p := op.joint(); len(in) > 1 && p.op != nil && !g.scope.recording() && !slices.ContainsFunc(in, differs) {
+		return g.scope.applyAll(p.op, p.operands(c, g), nil, nil)
+	}
 	grads := make([]*Tensor, len(in))
 	for i := range in {
 		grads[i] = c.pull(i, g, false)

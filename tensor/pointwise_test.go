@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
+	"github.com/weft-ml/weft/internal/seam"
 	"github.com/weft-ml/weft/nn"
 	"github.com/weft-ml/weft/tensor"
 )
@@ -75,4 +76,79 @@ func TestPointwiseGradInPlace(t *testing.T) {
 		return nil
 	})
 	wantError(t, err, tensor.ErrStep, "neg")
+}
+
+// The gradients of all operands have the same bits from one op call and from one each, which a recording makes.
+func TestPull(t *testing.T) {
+	dev := open(t)
+	joint := 0
+	for _, op := range engine.Ops() {
+		f := op.Expr
+		if f == nil || len(f.Params) > 0 || len(f.Streams()) > 0 || len(f.Args) < 2 || op.NoGrad != "" {
+			continue
+		}
+		for _, dt := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.BFloat16, tensor.Float64} {
+			step(t, dev, func(s *tensor.Scope) {
+				var in []*tensor.Tensor
+				for range f.Args {
+					in = append(in, s.Uniform(0.1, 0.9, 7, 300).To(dt).Slice(1, 11, 290))
+				}
+				y, g := engine.Apply(op, in, nil, nil), s.Randn(7, 279).To(dt)
+				apart, calls := engine.Pull(op, in, y, g), 0
+				var together []*tensor.Tensor
+				s.With(func() { together = engine.Pull(op, in, y, g) }, tensor.NoGrad(),
+					engine.Observe(func(string, seam.Applied[*tensor.Op, *tensor.Tensor]) { calls++ }))
+				if calls == 1 {
+					joint++
+				}
+				for i, d := range apart {
+					if !slices.Equal(bitsOf(d), bitsOf(together[i])) {
+						t.Errorf("%s of %v: gradient of %s is %v, want %v", op.Name, dt, f.Args[i], together[i], d)
+					}
+				}
+			})
+		}
+	}
+	if joint < 40 {
+		t.Errorf("%d operations and types have their gradients in one op call", joint)
+	}
+}
+
+// Into puts a result where it is wanted, by the op call itself if it can.
+func TestInto(t *testing.T) {
+	dev := open(t)
+	step(t, dev, func(s *tensor.Scope) {
+		x := s.In(tensor.FromSlice([]float32{1, 2, 3, 4}, 2, 2))
+		all := engine.Empty(s, tensor.Float32, 5, 2, 2)
+		for i, c := range []struct {
+			blocks int
+			f      func() *tensor.Tensor
+		}{
+			{1, func() *tensor.Tensor { return x.Neg().Neg() }}, // the first is there: copied
+			{0, func() *tensor.Tensor { return x.Neg() }},
+			{1, func() *tensor.Tensor { return x.Slice(0, 0, 1).Neg().Expand(2, 2) }}, // copied
+			{0, func() *tensor.Tensor { return all.Select(0, 0) }},
+			{1, func() *tensor.Tensor { return tensor.Cat(0, x.Slice(0, 0, 1).Neg(), x.Slice(0, 1, 2)) }},
+		} {
+			before := dev.Stats().Memory.Allocs
+			engine.Into(all.Select(0, i), c.f)
+			if got := dev.Stats().Memory.Allocs - before; got != c.blocks {
+				t.Errorf("%d: %d blocks of memory, want %d", i, got, c.blocks)
+			}
+		}
+		want := []float32{1, 2, 3, 4, -1, -2, -3, -4, -1, -2, -1, -2, 1, 2, 3, 4, -1, -2, 3, 4}
+		if got := tensor.ToSlice[float32](all); !slices.Equal(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+	for _, f := range []func(x *tensor.Tensor) *tensor.Tensor{
+		func(x *tensor.Tensor) *tensor.Tensor { return x.Flatten(0, 1).Neg() },
+		func(x *tensor.Tensor) *tensor.Tensor { return x.To(tensor.Float16) },
+	} {
+		err := dev.Step(func(s *tensor.Scope) error {
+			engine.Into(engine.Empty(s, tensor.Float32, 2, 2), func() *tensor.Tensor { return f(s.Randn(2, 2)) })
+			return nil
+		})
+		wantError(t, err, tensor.ErrShape, "into", "does not fit")
+	}
 }

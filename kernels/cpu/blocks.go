@@ -142,6 +142,12 @@ func (s *space) block(i int) block {
 // offsets sets starts to the offsets of the first elements of the block's rows.
 func (s *space) offsets(starts []int, o *operand, b block) {
 	first := o.offset + b.column*o.dims.Strides[s.Rank-1]
+	if s.Rank == 2 {
+		for r := range starts {
+			starts[r] = first + (b.row+r)*o.dims.Strides[0]
+		}
+		return
+	}
 	at := o.dims.Cursor(b.row * s.columns)
 	for r := range starts {
 		starts[r] = first + at.Offset

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Pullback carries the gradient of the result back to one argument: a [Func] over some of the values that the forward
+// Pullback carries the gradient of the result back to arguments: a [Func] over some of the values that the forward
 // computation had, and the gradient of its result.
 type Pullback struct {
-	Func *Func // nil: the derivative is zero everywhere
+	Func *Func // a root for each argument; nil: the derivative is zero everywhere
 	Uses []int // what Func takes: k < n is argument k of the n, n the gradient of the result, n+1 the result itself
 }
 
@@ -27,17 +27,45 @@ func (f *Func) Pullback(i int) *Pullback {
 	return f.pullbacks[i]
 }
 
+// JointPullback is the derivatives of all arguments in one function, which computes what they share once: the roots of
+// [Func.Pullback] for each of them. Func is nil if one of them is zero everywhere.
+func (f *Func) JointPullback() *Pullback {
+	var roots []*Node
+	for i := range f.Args {
+		d := f.gradient(i)
+		if d == nil {
+			return &Pullback{}
+		}
+		roots = append(roots, d)
+	}
+	return f.pullback(roots)
+}
+
 func (f *Func) derive(i int) *Pullback {
+	d := f.gradient(i)
+	if d == nil {
+		return &Pullback{}
+	}
+	return f.pullback([]*Node{d})
+}
+
+// gradient is the derivative for argument i, of the arguments, the gradient of the result and the result, numbered in
+// this order; nil if it is zero everywhere.
+func (f *Func) gradient(i int) *Node {
 	n, root := len(f.Args), f.Roots[0]
 	d := gradient(root, i, argument(n))
 	if d == nil {
-		return &Pullback{}
+		return nil
 	}
 	if s := substitute(d, throughResult(root, argument(n+1))); countArgs(s, n) < countArgs(d, n) {
 		d = s
 	}
+	return d
+}
 
-	uses := argsOf(d)
+// pullback is the function with these roots, of what they use.
+func (f *Func) pullback(roots []*Node) *Pullback {
+	n, uses := len(f.Args), argsOf(roots...)
 	renumber := map[*Node]*Node{}
 	var names []string
 	for to, from := range uses {
@@ -51,7 +79,10 @@ func (f *Func) derive(i int) *Pullback {
 			names = append(names, fresh("out", f.Args, f.Params))
 		}
 	}
-	p := &Func{Args: names, Params: f.Params, Roots: []*Node{substitute(d, renumber)}}
+	p := &Func{Args: names, Params: f.Params}
+	for _, d := range roots {
+		p.Roots = append(p.Roots, substitute(d, renumber))
+	}
 	p.Src = p.String()
 	return &Pullback{Func: p, Uses: uses}
 }
@@ -72,10 +103,10 @@ func throughResult(root, y *Node) map[*Node]*Node {
 	return with
 }
 
-// argsOf lists the numbers of the arguments below root, ascending.
-func argsOf(root *Node) []int {
+// argsOf lists the numbers of the arguments below some roots, ascending.
+func argsOf(roots ...*Node) []int {
 	var ks []int
-	for _, n := range Order(root) {
+	for _, n := range Order(roots...) {
 		if n.Op == Arg {
 			ks = append(ks, n.K)
 		}

@@ -121,6 +121,11 @@ func useLibrary() error {
 			return nil
 		})
 	}
+	for _, dt := range trained {
+		if err := trainRecurrent(dev, dt, step); err != nil {
+			return err
+		}
+	}
 	step("random numbers", func(s *tensor.Scope) error {
 		s.Uniform(0, 1, 2)
 		s.Randn(2)
@@ -140,6 +145,21 @@ func useLibrary() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// trainRecurrent takes gradients of recurrent layers, whose cells have kernels of their own.
+func trainRecurrent(dev *tensor.Device, dt tensor.DType,
+	step func(what string, f func(s *tensor.Scope) error, options ...tensor.Option)) error {
+	for _, layer := range []*nn.Recurrent{nn.NewLSTM(4, 4), nn.NewGRU(4, 4)} {
+		if err := nn.Init(dev, layer); err != nil {
+			return err
+		}
+		step(fmt.Sprint("gradients of ", layer, " in ", dt), func(s *tensor.Scope) error {
+			autograd.Backward(layer.Forward(s.In(tensor.Zeros(tensor.Float32, 3, 2, 4))).Sum())
+			return nil
+		}, amp.Autocast(dt))
+	}
+	return nil
 }
 
 // train trains a model by a rule, with the options of optimizers that make kernels of their own.
