@@ -93,39 +93,60 @@ func upload[B any](batch *B, put func([]*tensor.Tensor) ([]*tensor.Tensor, error
 	return err
 }
 
-// hostTensors calls visit for the host tensors that v leads to, with what replaces each.
-func hostTensors(v reflect.Value, depth int, visit func(t *tensor.Tensor, set func(*tensor.Tensor))) {
+// hostTensors calls visit for the host tensors that v leads to, with what replaces each, and reports whether there are
+// any. Pointers, slices and maps on the way become copies: a source, a cache or later batches may hold them, too, and
+// keep their tensors.
+func hostTensors(v reflect.Value, depth int, visit func(t *tensor.Tensor, set func(*tensor.Tensor))) (found bool) {
 	if depth > deepMeasured || sizes(v.Type()) {
-		return
+		return false
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		if t, ok := reflect.TypeAssert[*tensor.Tensor](v); !ok {
-			if !v.IsNil() {
-				hostTensors(v.Elem(), depth+1, visit)
+		if t, ok := reflect.TypeAssert[*tensor.Tensor](v); ok {
+			if found = t != nil && t.Scope() == nil && t.Origin() == nil && t.Device() == nil; found {
+				visit(t, func(t *tensor.Tensor) { v.Set(reflect.ValueOf(t)) })
 			}
-		} else if t != nil && t.Scope() == nil && t.Origin() == nil && t.Device() == nil {
-			visit(t, func(t *tensor.Tensor) { v.Set(reflect.ValueOf(t)) })
+		} else if !v.IsNil() {
+			c := reflect.New(v.Type().Elem())
+			c.Elem().Set(v.Elem())
+			if found = hostTensors(c.Elem(), depth+1, visit); found {
+				v.Set(c.Convert(v.Type()))
+			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				hostTensors(v.Field(i), depth+1, visit)
+				found = hostTensors(v.Field(i), depth+1, visit) || found
 			}
 		}
-	case reflect.Slice, reflect.Array:
+	case reflect.Array:
 		for i := range v.Len() {
-			hostTensors(v.Index(i), depth+1, visit)
+			found = hostTensors(v.Index(i), depth+1, visit) || found
+		}
+	case reflect.Slice:
+		c := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(c, v)
+		for i := range c.Len() {
+			found = hostTensors(c.Index(i), depth+1, visit) || found
+		}
+		if found {
+			v.Set(c)
 		}
 	case reflect.Map:
+		c := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for _, key := range v.MapKeys() {
 			x := reflect.New(v.Type().Elem()).Elem() // elements of maps cannot be set
 			x.Set(v.MapIndex(key))
-			hostTensors(x, depth+1, func(t *tensor.Tensor, set func(*tensor.Tensor)) {
-				visit(t, func(t *tensor.Tensor) { set(t); v.SetMapIndex(key, x) })
-			})
+			found = hostTensors(x, depth+1, func(t *tensor.Tensor, set func(*tensor.Tensor)) {
+				visit(t, func(t *tensor.Tensor) { set(t); c.SetMapIndex(key, x) })
+			}) || found
+			c.SetMapIndex(key, x)
+		}
+		if found {
+			v.Set(c)
 		}
 	}
+	return found
 }
 
 // Next is the next batch, in its slot on the device. Those before it are not used any more.

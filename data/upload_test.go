@@ -423,3 +423,58 @@ func (exiting) Batch(indices []int) (Batch, error) {
 	}
 	return Batch{X: tensor.FromSlice([]float32{1, 2}, 2), Y: tensor.FromSlice([]int64{1, 2}, 2)}, nil
 }
+
+// What a source or a cache holds stays on the host: batches on a device are pointers, slices and maps of their own.
+func TestUploadLeavesSources(t *testing.T) {
+	type shared struct{ Scale *tensor.Tensor }
+	type item struct {
+		Batch *Batch
+		Parts []*tensor.Tensor
+		Named map[string]*tensor.Tensor
+		All   *shared
+		Empty *Batch
+	}
+	dev := device(t, "null")
+	ones := func() *tensor.Tensor { return tensor.Ones(tensor.Float32, 2) }
+	of := func(all *shared) item {
+		return item{&Batch{X: ones(), Y: ones()}, []*tensor.Tensor{ones(), nil}, map[string]*tensor.Tensor{"a": ones()},
+			all, nil}
+	}
+	tensorsOf := func(i item) []*tensor.Tensor {
+		return []*tensor.Tensor{i.Batch.X, i.Batch.Y, i.Parts[0], i.Named["a"], i.All.Scale}
+	}
+	all := &shared{ones()}
+	source := Slice[item]{of(all), of(all)}
+	fresh := Map(From(Slice[int]{0, 1}), func(Sample, int) (item, error) { return of(all), nil })
+	one := func(b []item) (item, error) { return b[0], nil }
+	for name, from := range map[string]*Pipeline[item]{
+		"held": From(source), "cached": Cache(fresh, 4), "fresh": fresh,
+	} {
+		it, err := Batches(from, 1, one, Epochs(3), On(dev)).Start(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for i, err := range it.All() {
+			if n++; err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range tensorsOf(i) {
+				if err := dev.Eval(func(s *tensor.Scope) error { s.In(x).Sum(); return nil }); err != nil ||
+					x.Device() != dev {
+					t.Fatalf("%s: batch %d: %v is on %v: %v", name, n, x, x.Device(), err)
+				}
+			}
+		}
+		if it.Close(); n != 6 {
+			t.Errorf("%s: %d batches", name, n)
+		}
+	}
+	for _, i := range source {
+		for _, x := range tensorsOf(i) {
+			if got := tensor.ToSlice[float32](x); x.Device() != nil || got[0] != 1 {
+				t.Errorf("%v of the source is on %v", x, x.Device())
+			}
+		}
+	}
+}
