@@ -129,6 +129,16 @@ func TestCustomOperands(t *testing.T) {
 	wantValues(t, "w", w.Grad(), 2, 3)
 	wantValues(t, "u", u.Grad(), 1, 2)
 	err = inStep(dev, func(s *tensor.Scope) {
+		rounded := autograd.Custom("rounded",
+			func(_ *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor { return xs[0].To(tensor.Int64) },
+			func(_ *autograd.Ctx, g *tensor.Tensor) []*tensor.Tensor { return []*tensor.Tensor{g} }, s.In(w))
+		if rounded.NeedsGrad() {
+			t.Error("integers have a gradient")
+		}
+		autograd.Backward(rounded.To(tensor.Float32).Scale(0.5).Sum())
+	})
+	wantError(t, err, tensor.ErrGrad, "no path to a parameter")
+	err = inStep(dev, func(s *tensor.Scope) {
 		autograd.Custom("careless", func(c *autograd.Ctx, xs ...*tensor.Tensor) *tensor.Tensor {
 			c.Save(nil)
 			return xs[0]

@@ -415,8 +415,8 @@ func (ck *Manager) release(c *draft) {
 		return
 	}
 	if c.snapshot.Waited() {
-		slog.Warn("checkpoint: a device has no room for a snapshot, so Save, or a step, waited until it was in the "+
-			"host's memory", "step", c.manifest.Step)
+		slog.Warn("checkpoint: a device had no room for a snapshot, or was closed, so Save, a step, or Close waited "+
+			"until it was in the host's memory", "step", c.manifest.Step)
 		ck.stats.Waited++
 	}
 	c.snapshot.Free()

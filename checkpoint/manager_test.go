@@ -3,18 +3,22 @@ package checkpoint
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/weft-ml/weft/amp"
 	"github.com/weft-ml/weft/autograd"
 	"github.com/weft-ml/weft/internal/disk"
 	"github.com/weft-ml/weft/internal/testing/crashfs"
@@ -758,6 +762,62 @@ func TestVerify(t *testing.T) {
 	for _, path := range []string{dir, ck.folder(7), t.TempDir(), "nowhere"} {
 		if info, err := Verify(path); err == nil {
 			t.Errorf("%s: %+v", path, info)
+		}
+	}
+}
+
+// A value is after Resume what it was when it was saved, whatever it has been since.
+func TestValuesAreReplaced(t *testing.T) {
+	type inner struct{ N int }
+	type Promoted struct{ P int }
+	type value struct {
+		Promoted
+		Loss   float64        `json:",omitempty"`
+		Seen   map[string]int `json:",omitempty"`
+		List   []map[string]int
+		Pair   [2]inner
+		At     *inner
+		Any    any
+		Begun  time.Time
+		Secret int `json:"-"`
+		own    int
+	}
+	begun := time.Date(2020, 1, 2, 3, 4, 5, 6, time.UTC)
+	at := &inner{1}
+	v := &value{Seen: map[string]int{"a": 1}, List: []map[string]int{{"b": 1}}, At: at, Any: "x", Begun: begun}
+	text, err := encode(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := *v
+	want.Seen, want.List, want.Secret, want.own = map[string]int{"a": 1}, []map[string]int{{"b": 1}}, 7, 8
+	*v = value{Promoted{5}, 5, map[string]int{"z": 1}, []map[string]int{{"y": 1}, {"x": 2}}, [2]inner{{1}, {2}}, at, 3,
+		time.Now(), 7, 8}
+	at.N = 9
+	if err := decode(v, text); err != nil || at.N != 1 || v.At != at || !reflect.DeepEqual(*v, want) {
+		t.Errorf("%+v, want %+v: %v", *v, want, err)
+	}
+}
+
+// A loss scaler that scales does not become one that is off, nor the other way round.
+func TestScalerOnOff(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		f, fsys := newFixture(t), crashfs.New()
+		st := *f.at(1)
+		st.Scaler = amp.NewGradScaler(amp.Enabled(on))
+		ck, err := open(fsys, "run", []OpenOption{Synchronous()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ck.Save(1, &st, nil); err != nil {
+			t.Fatal(err)
+		}
+		st.Scaler = amp.NewGradScaler(amp.Enabled(!on))
+		f.at(0)
+		_, err = ck.Resume(&st)
+		if want := fmt.Sprintf("a loss scaler that scales: it has %v, the run %v", on, !on); err == nil ||
+			!strings.Contains(err.Error(), want) || !f.is(0) || st.Scaler.State().Off != on {
+			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }

@@ -31,7 +31,8 @@ type State struct {
 	Data       data.Resumable              // the position in the data
 
 	// Values are pointers to further values of the run by name: an [encoding.BinaryMarshaler] and BinaryUnmarshaler, or
-	// anything that JSON can hold. What holds tensors goes to Model.
+	// anything that JSON can hold. Resume replaces all of that, entries of maps and fields that were not saved included;
+	// unexported fields stay. What holds tensors goes to Model.
 	Values map[string]any
 }
 
@@ -221,7 +222,46 @@ func decode(v any, text []byte) error {
 	if b, ok := v.(encoding.BinaryUnmarshaler); ok {
 		return b.UnmarshalBinary(text)
 	}
+	forget(reflect.ValueOf(v))
 	return json.Unmarshal(text, v)
+}
+
+// forget sets to zero what of v JSON holds: entries of maps and elements that are not in the text would stay, and so
+// would fields that were left out of it as they were zero. Pointers lead to where they did.
+func forget(v reflect.Value) {
+	if v.CanAddr() && v.Addr().CanInterface() {
+		if _, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+			return // it knows
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			forget(v.Elem())
+		}
+	case reflect.Interface:
+		if v.Elem().Kind() == reflect.Pointer {
+			forget(v.Elem())
+		}
+	case reflect.Map:
+		v.Clear()
+	case reflect.Slice:
+		v.Slice(0, v.Cap()).Clear()
+	case reflect.Array:
+		for i := range v.Len() {
+			forget(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" {
+				forget(v.Field(i))
+			}
+		}
+	default:
+		if v.CanSet() {
+			v.SetZero()
+		}
+	}
 }
 
 // restore gives the run the state of a folder, whose files have been verified. What does not fit is found before
@@ -279,6 +319,9 @@ func (m *manifest) fits(own *manifest, dir string) error {
 	differ("seed of the device", m.Device.Seed, own.Device.Seed)
 	differ("optimizers", sortedKeys(m.Optimizers), sortedKeys(own.Optimizers))
 	differ("a loss scaler", m.Scaler != nil, own.Scaler != nil)
+	if m.Scaler != nil && own.Scaler != nil { // the state of one that is off would switch off the other, and back
+		differ("a loss scaler that scales", !m.Scaler.Off, !own.Scaler.Off)
+	}
 	differ("a position in the data", m.Data != nil, own.Data != nil)
 	differ("values", sortedKeys(m.Values), sortedKeys(own.Values))
 	if wrong != nil {

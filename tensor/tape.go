@@ -225,7 +225,7 @@ func (s *Scope) recordCustom(op *Op, in []*Tensor, y *Tensor, saved []*Tensor) *
 		n.In[i] = s.in(t)
 		needs = needs || n.In[i].needs
 	}
-	if !needs || !s.top.mode.record {
+	if !needs || !s.top.mode.record || !y.DType().IsFloat() {
 		return y
 	}
 	y = s.in(y).alias(s)

@@ -2,6 +2,7 @@ package train
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -52,6 +53,9 @@ func (p *progress) Expect(steps int, unit string) {
 func (p *progress) step(loss float64, items int) bool {
 	p.at++
 	p.items += items
+	if math.IsNaN(p.sum) || math.IsInf(p.sum, 0) {
+		p.sum, p.weight = 0, 0 // a loss that was not finite would stay for ever
+	}
 	p.sum = smoothing*p.sum + (1-smoothing)*loss
 	p.weight = smoothing*p.weight + (1 - smoothing)
 	every := 2 * time.Second
@@ -106,12 +110,13 @@ func (p *progress) seconds() float64 { return p.now().Sub(p.started).Seconds() }
 func (p *progress) rate() float64 { return float64(p.items) / max(p.seconds(), 1e-9) }
 
 // jsonLine is the fields and the event's name as a JSON object. A float that JSON cannot represent becomes a
-// string: "NaN", "+Inf".
+// string: "NaN", "+Inf"; so does a value that has such a float in it.
 func jsonLine(name string, fields map[string]any) string {
 	line := map[string]any{"event": name}
 	for k, v := range fields {
-		if f, ok := v.(float64); ok && (math.IsNaN(f) || math.IsInf(f, 0)) {
-			v = fmt.Sprint(f)
+		var odd *json.UnsupportedValueError
+		if _, err := json.Marshal(v); errors.As(err, &odd) {
+			v = fmt.Sprint(v)
 		}
 		line[k] = v
 	}

@@ -209,11 +209,13 @@ func TestJSONOfNonFinite(t *testing.T) {
 	_, stdout, _ := try(t.Context(), "-log json", func(_ context.Context, r *Run) error {
 		r.Step(math.NaN(), 1)
 		r.Metric("loss", math.Inf(1))
+		r.Metric("recalls", []float64{1, math.NaN()})
 		r.Event("odd", map[string]any{"value": func() {}})
 		return nil
 	})
 	all := lines(t, stdout)
-	if len(all) != 3 || all[0]["loss"] != "NaN" || all[1]["event"] != "error" || all[2]["loss"] != "+Inf" {
+	if len(all) != 3 || all[0]["loss"] != "NaN" || all[1]["event"] != "error" || all[2]["loss"] != "+Inf" ||
+		all[2]["recalls"] != "[1 NaN]" {
 		t.Errorf("lines: %v", all)
 	}
 }
@@ -443,6 +445,12 @@ func TestSmoothing(t *testing.T) {
 	p.step(103, 1)
 	if p.smooth() < 3.5 || p.smooth() > 20 {
 		t.Errorf("one outlier of 103 moves the smoothed loss to %v", p.smooth())
+	}
+	for _, bad := range []float64{math.NaN(), math.Inf(1)} {
+		p.step(bad, 1)
+		if p.step(3, 1); math.Abs(p.smooth()-3) > 1e-12 {
+			t.Errorf("a loss of %v, and the next one of 3, are smoothed to %v", bad, p.smooth())
+		}
 	}
 }
 
