@@ -15,7 +15,7 @@ import (
 // too. Functions, channels, host data and pointers that cannot lead to a parameter are shared with the original. No
 // initial values are drawn; gradients, hooks and the state of optimizers stay behind. It waits for steps that update
 // the model. The errors are of kind [tensor.ErrMemory], [tensor.ErrStep] where a parameter has not been placed, and
-// [tensor.ErrValue] where a field holds a view of one.
+// [tensor.ErrValue] where a field holds a view of one, or a map whose keys lead to tensors, as an optim.EMA does.
 func Clone[M any](dev *tensor.Device, model M) (M, error) {
 	var none M
 	find := &cloner{seen: map[walk.Pointer]reflect.Value{}}
@@ -134,6 +134,14 @@ func (c *cloner) refer(v reflect.Value) {
 	v.Set(reflect.MakeMapWithSize(v.Type(), old.Len()))
 	c.seen[at] = v
 	for entries := old.MapRange(); entries.Next(); {
+		key := entries.Key()
+		if key.Kind() == reflect.Interface {
+			key = key.Elem()
+		}
+		if key.IsValid() && mayHold(key.Type(), map[reflect.Type]bool{}) {
+			engine.Fail(tensor.ErrValue, "clone", "the model holds a %v, whose keys lead to tensors, as an optim.EMA "+
+				"does; make one for the copy", v.Type())
+		}
 		e := reflect.New(v.Type().Elem()).Elem()
 		e.Set(entries.Value())
 		c.deepen(e)

@@ -108,6 +108,23 @@ func TestCloneErrors(t *testing.T) {
 	m.Shy.extra = m.Shy.Head.Weight.T()
 	_, err = nn.Clone(dev, m)
 	wantError(t, err, tensor.ErrValue, "a view", "Forward")
+	averaged := &struct {
+		Head *nn.Linear
+		Mean *optim.EMA
+	}{Head: m.Shy.Head}
+	averaged.Mean, err = optim.NewEMA(dev, averaged.Head, 0.9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = nn.Clone(dev, averaged)
+	wantError(t, err, tensor.ErrValue, "map[*tensor.Tensor]", "optim.EMA")
+	names := &struct {
+		Head  *nn.Linear
+		Names map[any]string
+	}{m.Shy.Head, map[any]string{"a": "b", 3: "c"}}
+	if c, err := nn.Clone(dev, names); err != nil || c.Names[3] != "c" {
+		t.Errorf("keys without tensors: %v", err)
+	}
 	_, err = nn.Clone[nn.Module](dev, nil)
 	wantError(t, err, tensor.ErrValue, "the model is nil")
 	_, err = nn.Clone(nil, m.Shy.Head)

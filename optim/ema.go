@@ -19,8 +19,33 @@ type EMA struct {
 	avg    map[*tensor.Tensor]*tensor.Tensor // of a parameter
 }
 
-// average follows an arena.
-type average struct{ of, values *tensor.Tensor }
+// average follows parameters of an arena, which may have others, too: of other parts of a larger model.
+type average struct {
+	of, values *tensor.Tensor
+	spans      [][2]int // elements of the parameters, of neighbours in one
+}
+
+// update runs an operation over the elements of the parameters, as engine.Update does.
+func (a *average) update(s *tensor.Scope, op *tensor.Op, dst *tensor.Tensor, in []*tensor.Tensor, floats ...float64) {
+	for _, span := range a.spans {
+		engine.Update(s, op, span[0], span[1], []*tensor.Tensor{dst}, in, floats)
+	}
+}
+
+// spansOf are the elements of those parameters that are followed.
+func spansOf(params []*tensor.Tensor, followed map[*tensor.Tensor]bool) (spans [][2]int) {
+	for i, p := range params {
+		_, lo, hi := engine.Arena(p)
+		switch {
+		case !followed[p]:
+		case i > 0 && followed[params[i-1]]:
+			spans[len(spans)-1][1] = hi
+		default:
+			spans = append(spans, [2]int{lo, hi})
+		}
+	}
+	return spans
+}
 
 // NewEMA makes the average of the parameters of a model that nn.Init has placed on dev. The decay is in [0, 1). Halves
 // are averaged in float32. It panics with a [tensor.Error] if the decay is out of range or there are no parameters; the
@@ -32,6 +57,10 @@ func NewEMA(dev *tensor.Device, model any, decay float64) (*EMA, error) {
 	parameters := engine.Parameters(model)
 	if len(parameters) == 0 {
 		engine.Fail(tensor.ErrValue, "ema", "the model has no parameters")
+	}
+	followed := map[*tensor.Tensor]bool{}
+	for _, p := range parameters {
+		followed[p] = true
 	}
 	e := &EMA{model: model, decay: decay, avg: map[*tensor.Tensor]*tensor.Tensor{}}
 	for _, p := range parameters {
@@ -51,7 +80,7 @@ func NewEMA(dev *tensor.Device, model any, decay float64) (*EMA, error) {
 			e.avg[q] = made[i]
 		}
 		values, _, _ := engine.Arena(made[0])
-		e.arenas = append(e.arenas, average{a, values})
+		e.arenas = append(e.arenas, average{a, values, spansOf(params, followed)})
 	}
 	return e, nil
 }
@@ -64,8 +93,7 @@ var follow = tensor.MustPointwise("ema", "avg + weight*(p-avg)", []string{"avg",
 func (e *EMA) Step(s *tensor.Scope) {
 	e.given()
 	for _, a := range e.arenas {
-		avg := []*tensor.Tensor{a.values}
-		engine.Update(s, follow, 0, a.values.Len(), avg, []*tensor.Tensor{a.values, a.of}, []float64{1 - e.decay})
+		a.update(s, follow, a.values, []*tensor.Tensor{a.values, a.of}, 1-e.decay)
 	}
 }
 

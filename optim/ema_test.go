@@ -3,6 +3,7 @@ package optim_test
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
@@ -92,4 +93,39 @@ func TestEMAErrors(t *testing.T) {
 	wantError(t, engine.Try(func() { optim.NewEMA(dev, nn.NewLinear(1, 1), 0.9) }), tensor.ErrStep, "placed")
 	err := dev.Step(func(s *tensor.Scope) error { new(optim.EMA).Step(s); return nil })
 	wantError(t, err, tensor.ErrValue, "optim.NewEMA")
+}
+
+// An average of a part of a model, and a lookahead of it, leave the other parts alone, whatever lies between.
+func TestEMAOfPart(t *testing.T) {
+	dev := open(t)
+	type model struct{ A, B, C, D, E *tensor.Tensor }
+	one := func() *tensor.Tensor { return nn.Parameter(nn.Constant(1), 3) }
+	m := &model{one(), one(), one(), one(), one()}
+	must(t, nn.Init(dev, m))
+	part := &struct{ B, C, E *tensor.Tensor }{m.B, m.C, m.E}
+	look, err := optim.NewLookahead(dev, part, 1, 0.5)
+	must(t, err)
+	ema, err := optim.NewEMA(dev, part, 0.75)
+	must(t, err)
+	opt := optim.New(optim.SGD(1), m)
+	must(t, dev.Step(func(s *tensor.Scope) error {
+		autograd.Backward(tensor.Cat(0, s.In(m.A), m.B, m.C, m.D, m.E).Sum())
+		if err := opt.Step(s); err != nil {
+			return err
+		}
+		look.Step(s, 0)
+		ema.Step(s)
+		return nil
+	}))
+	for name, c := range map[string]struct {
+		model any
+		want  []float64
+	}{"model": {m, []float64{0, 0.5, 0.5, 0, 0.5}}, "slow": {look, []float64{0.5, 0.5, 0.5}},
+		"average": {ema, []float64{0.875, 0.875, 0.875}}} {
+		var got []float64
+		nn.Walk(c.model, func(_ string, p *tensor.Tensor) { got = append(got, tensor.ToSlice[float64](p.Slice(0, 1, 2))...) })
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
 }

@@ -156,7 +156,7 @@ func (m *minimization) run() (first float64, err error) {
 		}
 		rate := m.LR.Value()
 		if m.at.iterations == 1 {
-			sum, err := m.number(func(s *tensor.Scope) *tensor.Tensor { return here.gradient.Abs().Sum() })
+			sum, err := m.number(func(s *tensor.Scope) *tensor.Tensor { return s.In(here.gradient).Abs().Sum() })
 			if err != nil {
 				return 0, err
 			}

@@ -43,7 +43,7 @@ func (l *Lookahead) Step(s *tensor.Scope, update int) {
 	}
 	l.slow.Step(s)
 	for _, a := range l.slow.arenas {
-		engine.Update(s, back, 0, a.of.Len(), []*tensor.Tensor{a.of}, []*tensor.Tensor{a.values}, nil)
+		a.update(s, back, a.of, []*tensor.Tensor{a.values})
 	}
 }
 
