@@ -26,7 +26,7 @@ func JVP(s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs, vs []*
 	if len(vs) != len(xs) {
 		engine.Fail(tensor.ErrValue, op, "%d vectors for %d operands", len(vs), len(xs))
 	}
-	u := Watch(s, s.Full(0, y.DType(), y.Shape()...))
+	u := Watch(s, zeros(y))
 	var sum *tensor.Tensor
 	for i, g := range gradientsOf(y, leaves, GradOutput(u), CreateGraph()) {
 		if g == nil {
@@ -43,7 +43,7 @@ func JVP(s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs, vs []*
 		}
 	}
 	if sum == nil || !sum.NeedsGrad() {
-		return y, s.Full(0, y.DType(), y.Shape()...)
+		return y, zeros(y)
 	}
 	return y, gradientsOf(sum, []*tensor.Tensor{u}, opts...)[0]
 }
@@ -107,6 +107,9 @@ func Vmap(f func(xs []*tensor.Tensor) *tensor.Tensor) func(xs ...*tensor.Tensor)
 func call(op string, s *tensor.Scope, f func(xs []*tensor.Tensor) *tensor.Tensor, xs []*tensor.Tensor) (
 	leaves []*tensor.Tensor, y *tensor.Tensor) {
 	engine.Given(op, "the function", f)
+	if !engine.Recording(s) {
+		engine.Fail(tensor.ErrGrad, op, "nothing is recorded in Eval and under NoGrad")
+	}
 	for _, x := range xs {
 		engine.Given(op, "the operands", x)
 		if x.DType().IsFloat() {
@@ -143,16 +146,24 @@ func gradientsOf(y *tensor.Tensor, leaves []*tensor.Tensor, opts ...Option) []*t
 			grads[i] = found[k]
 		}
 		if k++; grads[i] == nil {
-			grads[i] = x.Scope().Full(0, x.DType(), x.Shape()...)
+			grads[i] = zeros(x)
 		}
 	}
 	return grads
 }
 
+// zeros are of x's type, step and device, and of its shape if none is given.
+func zeros(x *tensor.Tensor, shape ...int) *tensor.Tensor {
+	if shape == nil {
+		shape = x.Shape()
+	}
+	return engine.Beside(x, func() *tensor.Tensor { return x.Scope().Full(0, x.DType(), shape...) })
+}
+
 // jacobian stacks the gradients of the elements of y.
 func jacobian(s *tensor.Scope, y *tensor.Tensor, leaves []*tensor.Tensor, opts []Option) []*tensor.Tensor {
 	rows := make([][]*tensor.Tensor, len(leaves))
-	unit := s.In(tensor.Eye(y.DType(), y.Len()))
+	unit := engine.Beside(y, func() *tensor.Tensor { return s.In(tensor.Eye(y.DType(), y.Len())) })
 	for i := range y.Len() {
 		at := unit.Select(0, i).Reshape(y.Shape()...)
 		for k, g := range gradientsOf(y, leaves, append(slices.Clone(opts), GradOutput(at), Retain())...) {
@@ -165,7 +176,7 @@ func jacobian(s *tensor.Scope, y *tensor.Tensor, leaves []*tensor.Tensor, opts [
 		switch {
 		case !x.DType().IsFloat():
 		case y.Len() == 0:
-			all[k] = s.Full(0, x.DType(), shape...)
+			all[k] = zeros(x, shape...)
 		default:
 			all[k] = tensor.Stack(0, rows[k]...).Reshape(shape...)
 		}

@@ -87,6 +87,24 @@ func TestFunctionalMisuse(t *testing.T) {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
+	xs := []*tensor.Tensor{x}
+	for op, f := range map[string]func(s *tensor.Scope){ // right calls, where nothing is recorded
+		"jvp": func(s *tensor.Scope) { autograd.JVP(s, sum, xs, xs) },
+		"vjp": func(s *tensor.Scope) { autograd.VJP(s, sum, xs, tensor.Of(1.0)) },
+		"hessian": func(s *tensor.Scope) {
+			autograd.Hessian(s, func(x *tensor.Tensor) *tensor.Tensor { return x.Sum() }, x)
+		},
+		"jacobian": func(s *tensor.Scope) { autograd.Jacobian(s, sum, xs) },
+	} {
+		for _, err := range []error{
+			dev.Eval(func(s *tensor.Scope) error { f(s); return nil }),
+			dev.Step(func(s *tensor.Scope) error { s.With(func() { f(s) }, tensor.NoGrad()); return nil }),
+		} {
+			if e := (*tensor.Error)(nil); !errors.As(err, &e) || e.Op != op || e.Kind != tensor.ErrGrad {
+				t.Errorf("%s where nothing is recorded: %v", op, err)
+			}
+		}
+	}
 }
 
 // TestVmap compares a function of one example with the same function of a batch, with gradients.

@@ -31,7 +31,7 @@ type State struct {
 	Data       data.Resumable              // the position in the data
 
 	// Values are pointers to further values of the run by name: an [encoding.BinaryMarshaler] and BinaryUnmarshaler, or
-	// anything that JSON can hold. Resume replaces all of that, entries of maps and fields that were not saved included;
+	// anything that JSON can hold. Resume replaces all of that, entries of maps and fields that were not saved, too;
 	// unexported fields stay. What holds tensors goes to Model.
 	Values map[string]any
 }

@@ -65,11 +65,11 @@ func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tens
 	if e.Mode == "mean" { // sums of many are out of the range of float16
 		rows = widened(rows)
 	}
-	s, dtype, width := rows.Scope(), rows.DType(), rows.Dim(1)
+	dtype, width := rows.DType(), rows.Dim(1)
 	for _, row := range e.Padded { // to a bag behind the others, which is cut off
 		bag = indices.EqualScalar(float64(row)).Where(tensor.Of(int64(bags)), bag)
 	}
-	zeros := s.Full(0, dtype, bags+len(e.Padded), width)
+	zeros := newFull(rows, 0, dtype, bags+len(e.Padded), width)
 	if weights != nil {
 		rows = rows.Mul(weights.Unsqueeze(-1))
 	}
@@ -81,8 +81,8 @@ func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tens
 		y = zeros.IndexAdd(0, bag, rows)
 	}
 	if e.Mode == "mean" {
-		ones := s.Full(1, dtype, rows.Dim(0))
-		count := s.Full(0, dtype, bags+len(e.Padded)).IndexAdd(0, bag, ones)
+		ones := newFull(rows, 1, dtype, rows.Dim(0))
+		count := newFull(rows, 0, dtype, bags+len(e.Padded)).IndexAdd(0, bag, ones)
 		y = y.Div(count.Clamp(1, float64(rows.Dim(0)+1)).Unsqueeze(-1))
 	}
 	return y.Slice(0, 0, bags).To(result)

@@ -171,7 +171,7 @@ func (r *Recurrent) Run(x *tensor.Tensor, from RecurrentState, lengths []int) (y
 	}
 	alive := aliveOf(op, x, lengths)
 	if alive != nil {
-		x = alive.Where(x, x.Scope().Full(0, x.DType()))
+		x = alive.Where(x, newFull(x, 0, x.DType()))
 	}
 	var hs, cs []*tensor.Tensor
 	for layer := 0; layer < len(r.Weights); layer += r.directions {
@@ -186,7 +186,7 @@ func (r *Recurrent) Run(x *tensor.Tensor, from RecurrentState, lengths []int) (y
 		}
 		x = tensor.Cat(-1, ys...)
 		if alive != nil {
-			x = alive.Where(x, x.Scope().Full(0, x.DType()))
+			x = alive.Where(x, newFull(x, 0, x.DType()))
 		}
 		if layer+r.directions < len(r.Weights) {
 			x = x.Dropout(r.Dropout)
@@ -230,7 +230,9 @@ func aliveOf(op string, x *tensor.Tensor, lengths []int) *tensor.Tensor {
 			alive[t*batch+i] = true
 		}
 	}
-	return x.Scope().In(tensor.FromSlice(alive, times, batch, 1))
+	return engine.Beside(x, func() *tensor.Tensor {
+		return x.Scope().In(tensor.FromSlice(alive, times, batch, 1))
+	})
 }
 
 // stateOf is the state of layer and direction i; gates are what they begin with.
@@ -238,7 +240,7 @@ func (r *Recurrent) stateOf(gates *tensor.Tensor, w *RecurrentWeights, from Recu
 	one := func(name string, all *tensor.Tensor, size int) *tensor.Tensor {
 		batch := gates.Dim(1)
 		if all == nil {
-			return gates.Scope().Full(0, gates.DType(), batch, size)
+			return newFull(gates, 0, gates.DType(), batch, size)
 		}
 		if all.Rank() != 3 || all.Dim(0) != len(r.Weights) || all.Dim(1) != batch || all.Dim(2) != size {
 			engine.Fail(tensor.ErrShape, r.cell.name, "state %s is %v, must be %v", name, all,
@@ -318,7 +320,7 @@ func (r *RecurrentCell) Run(x *tensor.Tensor, from RecurrentState) RecurrentStat
 	for _, part := range parts {
 		switch {
 		case *part == nil:
-			*part = x.Scope().Full(0, gates.DType(), x.Dim(0), r.Hidden)
+			*part = newFull(x, 0, gates.DType(), x.Dim(0), r.Hidden)
 		case (*part).Rank() != 2 || (*part).Dim(0) != x.Dim(0) || (*part).Dim(1) != r.Hidden:
 			engine.Fail(tensor.ErrShape, op, "the state is %v, must be %v", *part, []int{x.Dim(0), r.Hidden})
 		default:

@@ -310,7 +310,8 @@ func hostApply(op *Op, in []*Tensor, ints []int, floats []float64) *ctx {
 		}
 		needs = needs || t.needs
 		if op.View == nil && t.blk != nil && t.blk.dev != nil && !t.blk.dev.inHostMemory() {
-			fail(ErrStep, op.Name, "%v is on %s; operations outside a step work on host data", t, t.blk.dev.Name())
+			fail(ErrStep, op.Name, "%v is on %s; operations outside a step work on host data; in a step take it in "+
+				"with s.In", t, t.blk.dev.Name())
 		}
 	}
 	if needs && op.View == nil && op.NoGrad == "" {

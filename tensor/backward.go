@@ -179,7 +179,7 @@ func (p *backward) run(y *Tensor, found func(x, g *Tensor)) {
 	p.differentiate(p.Create, func() {
 		seed := p.Seed
 		if seed == nil {
-			seed = p.scope.Full(1, y.dtype, y.layout.Shape...).To(y.Device())
+			seed = p.scope.beside(y, func() *Tensor { return p.scope.Full(1, y.dtype, y.layout.Shape...) })
 		}
 		p.put(y, p.take(seed, y, y.dtype))
 		for i := len(p.nodes) - 1; i >= 0; i-- {

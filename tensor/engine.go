@@ -309,7 +309,19 @@ func (engine) Empty(s *Scope, dt DType, shape ...int) *Tensor { return s.empty("
 
 // Into is f(), written to dst, a contiguous part of an Empty of its type and shape: in place if an op call of f, the
 // first that makes a result of that size, makes it, else by a copy. f records nothing.
-func (engine) Into(dst *Tensor, f func() *Tensor) *Tensor { return dst.scope.placed(dst, f) }
+func (engine) Into(dst *Tensor, f func() *Tensor) *Tensor {
+	given("into", "the function", f)
+	dst.usable("into")
+	return dst.scope.given("into").placed(dst, f)
+}
+
+// Beside is f(), in which results without operands, and host data that are taken in, are on the device of x, which
+// belongs to the step, and not on that of the step.
+func (engine) Beside(x *Tensor, f func() *Tensor) *Tensor {
+	given("beside", "the function", f)
+	x.usable("beside")
+	return x.scope.given("beside").beside(x, f)
+}
 
 // Recording tells whether operations are recorded for differentiation: in a backward function, whether derivatives of
 // its results are wanted.

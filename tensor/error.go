@@ -37,8 +37,15 @@ var (
 func fail(kind error, op, format string, args ...any) {
 	args = slices.Clone(args)
 	for i, a := range args {
-		if t, ok := a.(*Tensor); ok {
-			args[i] = t.String() // not its values
+		switch a := a.(type) { // not their values
+		case *Tensor:
+			args[i] = a.String()
+		case []*Tensor:
+			names := make([]string, len(a))
+			for k, t := range a {
+				names[k] = t.String()
+			}
+			args[i] = names
 		}
 	}
 	e := kernels.Errorf(kind, op, format, args...)

@@ -28,7 +28,7 @@ func (s *Scope) Multinomial(weights *Tensor, n int, replacement bool) *Tensor {
 	drawn := slices.Clone(w.layout.Shape)
 	drawn[len(drawn)-1] = n
 	if sizeOf(op, drawn) == 0 {
-		return s.Full(0, Int64, drawn...)
+		return w.constant(0, Int64, drawn...)
 	}
 	return s.Region("", func() []*Tensor {
 		w := w.To(Float32)
@@ -57,13 +57,13 @@ func (s *Scope) Multinomial(weights *Tensor, n int, replacement bool) *Tensor {
 // weights rounds to less than that sum: the last class that can be drawn has a weight.
 func (s *Scope) drawAgain(w *Tensor, drawn []int) *Tensor {
 	sums := w.CumSum(-1)
-	at := s.Uniform(0, 1, drawn...).Mul(sums.Slice(-1, -1, End))
+	at := s.beside(w, func() *Tensor { return s.Uniform(0, 1, drawn...) }).Mul(sums.Slice(-1, -1, End))
 	return sums.Unsqueeze(-2).LessEqual(at.Unsqueeze(-1)).Sum(-1)
 }
 
 // drawOnce draws n classes without replacement. Times are finite for weights above 1e-37.
 func (s *Scope) drawOnce(w *Tensor, n int) *Tensor {
-	times := s.Uniform(0, 1, w.layout.Shape...).Neg().Log1p().Neg().Div(w)
+	times := s.beside(w, func() *Tensor { return s.Uniform(0, 1, w.layout.Shape...) }).Neg().Log1p().Neg().Div(w)
 	times = times.MaskedFill(w.EqualScalar(0), math.Inf(1))
 	classes := make([]*Tensor, n)
 	for i := range classes {

@@ -110,13 +110,13 @@ func (t *Tensor) MaskedAttention(k, v, mask *Tensor, first, last int, dropout, s
 	}
 	drops := dropout > 0 && s.trains()
 	if drops && mask == nil {
-		mask = s.Full(0, t.dtype)
+		mask = t.constant(0, t.dtype)
 	}
 	if mask != nil {
 		in = append(in, mask.expandIfPossible(scores))
 	}
 	if drops {
-		in = append(in, s.Bernoulli(1-dropout, scores...))
+		in = append(in, s.beside(t, func() *Tensor { return s.Bernoulli(1-dropout, scores...) }))
 	}
 	return apply(&attention, in, []int{first, last}, []float64{scale, dropout}).Transpose(1, 2)
 }
@@ -276,10 +276,10 @@ func attentionProbabilities(c *ctx, scores *Tensor, mask []*Tensor) *Tensor {
 		scores = scores.Add(mask[0])
 	}
 	if last < n-1 {
-		scores = scores.MaskedFill(c.scope.Full(1, Bool, t, n).Triu(1+last), math.Inf(-1))
+		scores = scores.MaskedFill(scores.constant(1, Bool, t, n).Triu(1+last), math.Inf(-1))
 	}
 	if first > -t {
-		scores = scores.MaskedFill(c.scope.Full(1, Bool, t, n).Tril(max(first, -t)-1), math.Inf(-1))
+		scores = scores.MaskedFill(scores.constant(1, Bool, t, n).Tril(max(first, -t)-1), math.Inf(-1))
 	}
 	if n == 0 || len(mask) == 0 && first <= -t {
 		return scores.Softmax(-1)

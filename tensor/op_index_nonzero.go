@@ -26,7 +26,7 @@ func (t *Tensor) Nonzero() *Tensor {
 			axes[axis] = rest.scalar(wholes, float64(size))
 			rest = rest.Sub(axes[axis].Scale(float64(size)))
 		} else if axis+1 < len(axes) {
-			rest = constant(t.scope, 0, Int64, rest.Len())
+			rest = t.constant(0, Int64, rest.Len())
 		}
 	}
 	return Stack(1, axes...)
@@ -48,15 +48,16 @@ func (t *Tensor) truths(op string) *Tensor {
 	}
 	upTo := chosen.CumSum(0)
 	places := chosen.Where(upTo, Of(int64(0))) // those that are not chosen go to the first, which nobody reads
-	found := constant(t.scope, 0, Int64, n+1).scatter(scatter.under(op), 0, places, numbers)
+	found := t.constant(0, Int64, n+1).scatter(scatter.under(op), 0, places, numbers)
 	return found.Slice(0, 1, 1+int(upTo.Slice(0, -1, End).Item()))
 }
 
-// constant is all elements equal to v, or as close as integers can be: of the step, or host data if that is nil.
-func constant(s *Scope, v float64, dt DType, shape ...int) *Tensor {
+// constant is all elements equal to v, or as close as integers can be: in the step and on the device of t, or host data
+// as t.
+func (t *Tensor) constant(v float64, dt DType, shape ...int) *Tensor {
 	x := Of(v).To(dt)
-	if s != nil {
-		x = s.In(x)
+	if s := t.scope; s != nil {
+		x = s.beside(t, func() *Tensor { return s.In(x) })
 	}
 	return x.Expand(shape...)
 }
@@ -146,8 +147,8 @@ func (t *Tensor) Unique(axis ...int) (values, inverse, counts *Tensor) {
 	sorted, order := keys.Sort(0, false)
 	first := changes(sorted)
 	starts := first.truths(op)
-	inverse = constant(t.scope, 0, Int64, n).Scatter(0, order, first.CumSum(0).AddScalar(-1)).Reshape(shape...)
-	ends := Cat(0, starts.Slice(0, 1, End), constant(t.scope, float64(n), Int64, min(n, 1)))
+	inverse = t.constant(0, Int64, n).Scatter(0, order, first.CumSum(0).AddScalar(-1)).Reshape(shape...)
+	ends := Cat(0, starts.Slice(0, 1, End), t.constant(float64(n), Int64, min(n, 1)))
 	return entries.IndexSelect(along, order.IndexSelect(0, starts)), inverse, ends.Sub(starts)
 }
 
@@ -167,7 +168,7 @@ func (t *Tensor) keys(op string, axis int) *Tensor {
 	keys := t.Permute(axes...).Reshape(n, t.Len()/max(n, 1))
 	for width := keys.Dim(1); width > 1; width = keys.Dim(1) {
 		sorted, order := keys.Sort(0, false)
-		numbers := constant(t.scope, 0, Int64, n, width).Scatter(0, order, changes(sorted).CumSum(0).AddScalar(-1))
+		numbers := t.constant(0, Int64, n, width).Scatter(0, order, changes(sorted).CumSum(0).AddScalar(-1))
 		digits := numbers.Pad(0, [2]int{}, [2]int{0, width % 2}).Reshape(n, (width+1)/2, 2)
 		keys = digits.Select(2, 0).Scale(float64(n)).Add(digits.Select(2, 1))
 	}
@@ -179,7 +180,7 @@ func (t *Tensor) keys(op string, axis int) *Tensor {
 func changes(t *Tensor) *Tensor {
 	shape := slices.Clone(t.layout.Shape)
 	shape[0] = min(shape[0], 1)
-	first := constant(t.scope, 1, Bool, shape...)
+	first := t.constant(1, Bool, shape...)
 	if t.layout.Shape[0] < 2 {
 		return first
 	}
@@ -205,9 +206,13 @@ func (t *Tensor) BinCount(weights *Tensor, minLength int) *Tensor {
 		minLength = max(minLength, int(min(t.Max().Item(), kernels.MaxLen))+1)
 	}
 	if weights == nil {
-		weights = constant(t.scope, 1, Int64, n)
+		weights = t.constant(1, Int64, n)
 	}
-	counts := constant(stepOf(op, []*Tensor{t, weights}), 0, weights.dtype, minLength)
+	of := t
+	if t.scope == nil {
+		of = weights
+	}
+	counts := of.constant(0, weights.dtype, minLength)
 	return applyIndexed(indexAdd.under(op), []*Tensor{counts, t.Reshape(n), weights.Reshape(n)}, 0)
 }
 
@@ -239,5 +244,5 @@ func (t *Tensor) Histc(bins int, low, high float64) *Tensor {
 		wide = Float64
 	}
 	place := x.To(wide).AddScalar(-low).Div(Of(high-low).To(wide)).Scale(float64(bins)).Clamp(0, float64(bins-1))
-	return constant(t.scope, 0, t.dtype, bins).ScatterAdd(0, place.To(Int64), inside.To(t.dtype))
+	return t.constant(0, t.dtype, bins).ScatterAdd(0, place.To(Int64), inside.To(t.dtype))
 }

@@ -104,7 +104,7 @@ func (t *Tensor) ScatterReduce(axis int, indices, y *Tensor, reduction string, i
 	}
 	x := t
 	if !includeSelf {
-		x = t.scatter(scatter.under(op), axis, indices, constant(t.scope, identity, t.dtype, indices.layout.Shape...))
+		x = t.scatter(scatter.under(op), axis, indices, t.constant(identity, t.dtype, indices.layout.Shape...))
 	}
 	switch reduction {
 	case "prod":
@@ -118,8 +118,8 @@ func (t *Tensor) ScatterReduce(axis int, indices, y *Tensor, reduction string, i
 	if reduction == "sum" {
 		return sum
 	}
-	count := constant(t.scope, float64(toInt(includeSelf)), Int64, t.layout.Shape...).
-		ScatterAdd(axis, indices, constant(t.scope, 1, Int64, indices.layout.Shape...))
+	count := t.constant(float64(toInt(includeSelf)), Int64, t.layout.Shape...).
+		ScatterAdd(axis, indices, t.constant(1, Int64, indices.layout.Shape...))
 	if count = count.Maximum(Of[int64](1)).To(t.dtype); t.dtype.IsFloat() {
 		return sum.Div(count)
 	}
@@ -134,7 +134,7 @@ func scatterVJP(c *ctx, g *Tensor) []*Tensor {
 	}
 	if c.needs(2) {
 		number := indexAlong([]int{indices.Len()}, 0).Reshape(indices.Shape()...)
-		last := constant(g.scope, 0, Int64, g.layout.Shape...).Scatter(c.Ints[0], indices, number)
+		last := g.constant(0, Int64, g.layout.Shape...).Scatter(c.Ints[0], indices, number)
 		overwritten := last.Gather(c.Ints[0], indices).NotEqual(number)
 		grads[2] = g.Gather(c.Ints[0], indices).MaskedFill(overwritten, 0)
 	}

@@ -84,7 +84,7 @@ func applyIndexed(op *Op, in []*Tensor, attribute int) *Tensor {
 			size = in[0].layout.Shape[attribute]
 		}
 		s := stepOf(op.Name, in)
-		x := s.apply(&full, nil, []int{Uint8.Code()}, []float64{0}).Expand(size)
+		x := y.constant(0, Uint8, size)
 		s.apply(indexSelect.under(op.Name), []*Tensor{x, indices}, []int{0}, nil)
 	}
 	return y
@@ -137,7 +137,7 @@ func addVJP(c *ctx, g *Tensor, read *Op) []*Tensor {
 
 // zeros is a tensor of zeros like operand i.
 func (c *ctx) zeros(i int) *Tensor {
-	return c.scope.Full(0, c.In[i].dtype).Expand(c.shape(i)...)
+	return c.In[i].constant(0, c.In[i].dtype, c.shape(i)...)
 }
 
 func indexAddShape(c *ctx) {

@@ -40,7 +40,7 @@ func argExtreme(o *Op, name, doc string, largest, values bool, k func(l *kernels
 		op.NoGrad, op.Saves = "", []saves{saveOut(1)}
 		op.VJP = func(c *ctx, g *Tensor) []*Tensor {
 			found := c.unreduce(c.Out[1]).Equal(indexAlong(c.shape(0), c.Ints[0]))
-			return []*Tensor{found.Where(c.unreduce(g), constant(g.scope, 0, g.dtype))}
+			return []*Tensor{found.Where(c.unreduce(g), g.constant(0, g.dtype))}
 		}
 	}
 	define(o, op)

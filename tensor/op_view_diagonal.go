@@ -99,7 +99,8 @@ func (t *Tensor) onDiagonal(k, rows, columns, rowAxis, columnAxis int) *Tensor {
 	y := t.Pad(0, pads...).Unsqueeze(-1).Expand(append(slices.Clone(t.layout.Shape[:last-1]), rows, columns)...)
 	down, across := indexAlong([]int{rows, 1}, 0), indexAlong([]int{1, columns}, 1)
 	if t.scope != nil { // the mask is made on the device
-		down = t.scope.In(down)
+		rows := down
+		down = t.scope.beside(t, func() *Tensor { return t.scope.In(rows) })
 	}
 	y = y.MaskedFill(down.AddScalar(float64(k)).NotEqual(across), 0)
 	axes := make([]int, 0, last+1)

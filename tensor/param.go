@@ -549,7 +549,7 @@ func (s *Scope) empty(op string, dt DType, shape []int) *Tensor {
 func (s *Scope) placed(dst *Tensor, f func() *Tensor) *Tensor {
 	s.target = dst
 	defer func() { s.target = nil }()
-	y := f()
+	y := s.In(f())
 	if s.target = nil; y.dtype != dst.dtype || !sameShape(y, dst) {
 		fail(ErrShape, "into", "%v does not fit into %v", y, dst)
 	}

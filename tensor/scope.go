@@ -78,7 +78,7 @@ type Scope struct {
 	failed    bool                   // with an error
 	took      bool                   // an optimizer took gradients
 	leaves    map[*param]*node
-	uploads   map[*Tensor]*Tensor // copies of host data on the device
+	uploads   map[upload]*Tensor  // copies of host data on the device
 	casts     map[lowered]*Tensor // copies of parameters in half precision
 	lowered   map[lowering][]bool // the parameters that were cast, of each arena
 	together  *batch              // casts that are one launch, while they are collected

@@ -8,13 +8,36 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
+// An upload is host data in a step, on one of its devices.
+type upload struct {
+	of *Tensor
+	on *sharedDevice
+}
+
 // local is t in memory that the step's device can use. Host data are copied to a device with memory of its own, once in
 // a step: they do not change while a step uses them.
 func (s *Scope) local(op string, t *Tensor) *Tensor {
-	if t.blk.dev != nil || t.scope != nil || s.dev.inHostMemory() {
+	if t.blk.dev != nil || t.scope != nil || s.dev.inHostMemory() && s.home.inHostMemory() {
 		return t
 	}
-	if v := s.uploads[t]; v != nil {
+	key := upload{t, s.dev.shared}
+	if v := s.uploads[key]; v != nil {
+		return v
+	}
+	if s.uploads == nil {
+		s.uploads = map[upload]*Tensor{}
+	}
+	v := s.upload(op, t)
+	s.uploads[key] = v
+	return v
+}
+
+// upload is host data in memory of the device. On the CPU that is their own, which counts as the CPU's in a step of
+// another device.
+func (s *Scope) upload(op string, t *Tensor) *Tensor {
+	if s.dev.inHostMemory() {
+		v := t.alias(s)
+		v.blk = &block{buf: t.blk.buf, dev: s.dev, refs: 1, shared: true, op: t.blk.op}
 		return v
 	}
 	c := t.Detach().Contiguous()
@@ -24,10 +47,6 @@ func (s *Scope) local(op string, t *Tensor) *Tensor {
 	runtime.KeepAlive(c)
 	v := newTensor(blk, t.dtype, t.layout.Shape, s)
 	v.root = t.root
-	if s.uploads == nil {
-		s.uploads = map[*Tensor]*Tensor{}
-	}
-	s.uploads[t] = v
 	return v
 }
 
@@ -92,6 +111,15 @@ func (s *Scope) setDevice(d *Device) {
 func (s *Scope) countLaunches() {
 	s.dev.launches.Add(s.launches)
 	s.launches = 0
+}
+
+// beside is f(), in which results without operands, and host data that are taken in, are on the device of x.
+func (s *Scope) beside(x *Tensor, f func() *Tensor) *Tensor {
+	defer s.setDevice(s.dev)
+	if d := x.where(); d != nil {
+		s.setDevice(d)
+	}
+	return f()
 }
 
 // deviceOf is the device on which an operation on ts runs: that of the first tensor which is not host data.
