@@ -17,7 +17,7 @@ type isa struct {
 
 // The tile of C fills the registers: 12x2 of 32 and 6x2 of 16 hold sums, two hold a row of B, one an element of A.
 var (
-	avx512 = isa{name: "AVX512", lanes: 16, rows: 12, pixels: 14, unroll: 1}
+	avx512 = isa{name: "AVX512", lanes: 16, rows: 12, pixels: 14, unroll: 4}
 	avx2   = isa{name: "AVX2", lanes: 8, rows: 6, pixels: 6, unroll: 4}
 )
 
