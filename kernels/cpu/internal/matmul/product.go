@@ -107,10 +107,11 @@ func (p *product) run(workers int) {
 		p.panels = append(p.panels, panel{})
 	}
 	round := panelDepth
-	if p.depth = panelDepth; p.grid.down == 1 {
-		if round = p.k; !p.tier.byGroups {
-			p.depth = Chunk
-		}
+	if !p.tier.byGroups && (p.grid.down == 1 || p.grid.across == 1 && p.m*p.n <= smallResult) {
+		round = Chunk
+	}
+	if p.depth = round; p.grid.down == 1 {
+		round = p.k // each task has a panel of its own
 	}
 	for p.k0 = 0; p.k0 < p.k; p.k0 = p.k1 {
 		p.k1 = p.chunksEnd(p.k0, p.k, round)
@@ -173,8 +174,7 @@ func (p *product) chunksEnd(k, limit, depth int) int {
 }
 
 // runTask adds what the present rows of B contribute to one block of C. The tasks of a column of blocks follow each
-// other, so that a worker seldom needs another panel. One that no other block needs has one chunk, which stays in the
-// level-2 cache until it is read: the gradient of weights of 128x28x28 takes 0.93 of the time on Emerald Rapids.
+// other, so that a worker seldom needs another panel.
 func (p *product) runTask(worker, task int) {
 	b := &p.panels[worker]
 	i := task % p.grid.down * p.grid.rows
