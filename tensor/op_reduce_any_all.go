@@ -10,17 +10,17 @@ import (
 var anyOp, allOp Op
 
 func init() {
-	quantifier := func(o *Op, name, doc string, none bool) {
+	quantifier := func(o *Op, name, doc string, none bool, loops func(l *kernels.Launch)) {
 		define(o, entry{
-			Op:     kernels.Op{Name: name, Ref: quantifierRef(none)},
+			Op:     kernels.Op{Name: name, CPU: loops, Types: kernels.DTypes(), Ref: quantifierRef(none)},
 			Doc:    doc,
 			Ints:   []string{"axes..."},
 			Shape:  func(c *ctx) { c.reduced(Bool) },
 			NoGrad: "the result is a bool",
 		})
 	}
-	quantifier(&anyOp, "any", "whether an element of x over axes is not 0", false)
-	quantifier(&allOp, "all", "whether no element of x over axes is 0", true)
+	quantifier(&anyOp, "any", "whether an element of x over axes is not 0", false, cpu.Any)
+	quantifier(&allOp, "all", "whether no element of x over axes is 0", true, cpu.All)
 }
 
 // Any tells whether an element over the given axes, which disappear, is not 0; without axes, among all elements. NaN is

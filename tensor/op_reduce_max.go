@@ -10,10 +10,10 @@ import (
 var amax, amin Op
 
 func init() {
-	extreme(&amax, kernels.Op{Name: "max", CPU: cpu.Max,
+	extreme(&amax, kernels.Op{Name: "max", CPU: cpu.Max, Types: cpu.Folded,
 		Ref: foldRef(math.Inf(-1), larger[float64], math.MinInt64, larger[int64])},
 		"the largest element of x over axes", (*Tensor).Max)
-	extreme(&amin, kernels.Op{Name: "min", CPU: cpu.Min,
+	extreme(&amin, kernels.Op{Name: "min", CPU: cpu.Min, Types: cpu.Folded,
 		Ref: foldRef(math.Inf(1), smaller[float64], math.MaxInt64, smaller[int64])},
 		"the smallest element of x over axes", (*Tensor).Min)
 }

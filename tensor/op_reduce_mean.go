@@ -10,7 +10,7 @@ var mean Op
 
 func init() {
 	define(&mean, entry{
-		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Ref: meanRef},
+		Op:    kernels.Op{Name: "mean", CPU: cpu.Mean, Types: []DType{Float32, Float64}, Ref: meanRef},
 		Cast:  seam.CastFull,
 		Doc:   "the sum of x over axes, divided by the number of elements",
 		Ints:  []string{"axes..."},

@@ -10,7 +10,7 @@ var sum Op
 
 func init() {
 	define(&sum, entry{
-		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Ref: foldRef(0, add[float64], 0, add[int64])},
+		Op:      kernels.Op{Name: "sum", CPU: cpu.Sum, Types: cpu.Folded, Ref: foldRef(0, add[float64], 0, add[int64])},
 		Cast:    seam.CastFull,
 		Doc:     "the sum of x over axes",
 		Ints:    []string{"axes..."},

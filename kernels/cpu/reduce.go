@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
@@ -39,7 +41,20 @@ var (
 )
 
 // Sum adds the elements along the axes l.Ints.
-func Sum(l *kernels.Launch) { sumFold.launch(l) }
+func Sum(l *kernels.Launch) {
+	switch l.In[0].DType {
+	case kernels.Float32:
+		sumFold.launch(l)
+	case kernels.Float64:
+		sumPlain[float64, float64](l)
+	case kernels.Int64:
+		sumPlain[int64, int64](l)
+	case kernels.Int32:
+		sumPlain[int32, int64](l)
+	default:
+		sumBytes(l)
+	}
+}
 
 // SumSquares adds the squares of the elements along the axes l.Ints. The second operand, if there is one, is a factor
 // of the elements; the product and its square are rounded separately.
@@ -63,16 +78,59 @@ func SumSquares(l *kernels.Launch) {
 var multiply = vec.Instr("mul")
 
 // Prod multiplies the elements along the axes l.Ints.
-func Prod(l *kernels.Launch) { prodFold.launch(l) }
+func Prod(l *kernels.Launch) {
+	switch l.In[0].DType {
+	case kernels.Float32:
+		prodFold.launch(l)
+	case kernels.Float64:
+		prodPlain[float64, float64](l)
+	case kernels.Int64:
+		prodPlain[int64, int64](l)
+	case kernels.Int32:
+		prodPlain[int32, int64](l)
+	default:
+		prodPlain[uint8, int64](l)
+	}
+}
 
 // Max is the largest element along the axes l.Ints; NaN if there is one. +0 is larger than -0.
-func Max(l *kernels.Launch) { maxFold.launch(l) }
+func Max(l *kernels.Launch) {
+	switch l.In[0].DType {
+	case kernels.Float32:
+		maxFold.launch(l)
+	case kernels.Float64:
+		maxPlain(l, math.Inf(-1))
+	case kernels.Int64:
+		maxPlain[int64](l, math.MinInt64)
+	case kernels.Int32:
+		maxPlain[int32](l, math.MinInt32)
+	default:
+		maxPlain[uint8](l, 0)
+	}
+}
 
 // Min is the smallest element along the axes l.Ints; NaN if there is one. -0 is smaller than +0.
-func Min(l *kernels.Launch) { minFold.launch(l) }
+func Min(l *kernels.Launch) {
+	switch l.In[0].DType {
+	case kernels.Float32:
+		minFold.launch(l)
+	case kernels.Float64:
+		minPlain(l, math.Inf(1))
+	case kernels.Int64:
+		minPlain[int64](l, math.MaxInt64)
+	case kernels.Int32:
+		minPlain[int32](l, math.MaxInt32)
+	default:
+		minPlain[uint8](l, math.MaxUint8)
+	}
+}
 
 // Mean is Sum with one IEEE division by the number of elements.
 func Mean(l *kernels.Launch) {
+	if l.In[0].DType == kernels.Float64 {
+		meanFloat64(l)
+		return
+	}
 	sumFold.launch(l)
 	out := Slice[float32](l.Out[0])[:l.Out[0].Len()]
 	n := float32(l.In[0].Len() / max(1, len(out)))
