@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/weft-ml/weft/kernels"
@@ -37,7 +38,32 @@ func load[T register](dst []T, src []byte, d kernels.DType) {
 		}
 		convert(dst, src)
 	case kernels.Bool:
-		each(dst, src, func(b uint8) T { return fromBool[T](b != 0) })
+		loadBools(dst, src[:len(dst)])
+	}
+}
+
+// loadBools is load of bools.
+func loadBools[T register](dst []T, src []byte) {
+	wide, vector := any(dst).([]float32)
+	if !vector {
+		for i, b := range src {
+			dst[i] = T(fromBool[uint8](b != 0))
+		}
+		return
+	}
+	var truth [256]uint8
+	for len(src) > 0 {
+		n, i := min(len(src), len(truth)), 0
+		for ; i+8 <= n; i += 8 { // the sum has the highest bit of each byte whose other bits are not all 0
+			const low = 0x7f7f7f7f7f7f7f7f
+			v := binary.LittleEndian.Uint64(src[i:])
+			binary.LittleEndian.PutUint64(truth[i:], (v|(v&low+low))>>7&0x0101010101010101)
+		}
+		for ; i < n; i++ {
+			truth[i] = fromBool[uint8](src[i] != 0)
+		}
+		vec.FromUint8(wide[:n], truth[:n])
+		wide, src = wide[n:], src[n:]
 	}
 }
 
@@ -110,7 +136,16 @@ func store[T register](dst []byte, src []T, d kernels.DType) {
 	case kernels.Uint8:
 		storeInteger(dst[:n], src, 0, math.MaxUint8)
 	case kernels.Bool:
-		each(dst[:n], src, func(x T) uint8 { return fromBool[uint8](x != 0) })
+		dst = dst[:n]
+		if src, ok := any(src).([]float32); ok {
+			for i, bits := range view[uint32](src) { // all but the sign, as a comparison of floats takes longer
+				dst[i] = fromBool[uint8](bits<<1 != 0)
+			}
+			return
+		}
+		for i, x := range src {
+			dst[i] = fromBool[uint8](x != 0)
+		}
 	}
 }
 

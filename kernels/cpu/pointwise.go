@@ -1,9 +1,11 @@
 package cpu
 
 import (
+	"math"
 	"slices"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/expr"
 )
 
 // pointwise runs the expression of an op call.
@@ -21,12 +23,52 @@ func pointwise(l *kernels.Launch) {
 		if err := l.CheckIntegers(); err != nil {
 			panic(err)
 		}
+		if truthOfBytes(l) {
+			run[float32](float32Runs, l)
+			return
+		}
 		run[int64](int64Runs, l)
 	case compute == kernels.Float64:
 		run[float64](float64Runs, l)
 	default:
 		run[float32](float32Runs, l)
 	}
+}
+
+// truthOfBytes tells whether float32, whose kernels are vectors, holds every number of an op call on bytes and bools
+// whose results are bools: three factors are at most 255³ < 2²⁴.
+func truthOfBytes(l *kernels.Launch) bool {
+	for i := range l.Out {
+		if l.Out[i].DType != kernels.Bool {
+			return false
+		}
+	}
+	for i := range l.In {
+		if l.In[i].DType.Size() != 1 {
+			return false
+		}
+	}
+	small := func(v float64) bool { return math.Abs(v) <= math.MaxUint8 }
+	for _, v := range l.Floats {
+		if !small(v) {
+			return false
+		}
+	}
+	operations := 0
+	for _, n := range l.Op.Expr.Order() {
+		switch n.Op {
+		case expr.Arg, expr.Param, expr.LT, expr.LE, expr.EQ, expr.Min, expr.Max, expr.Where, expr.Neg:
+		case expr.Const:
+			if !small(n.C) {
+				return false
+			}
+		case expr.Add, expr.Sub, expr.Mul:
+			operations++
+		default:
+			return false
+		}
+	}
+	return operations <= 2
 }
 
 // check panics if an op call does not fit its expression.
