@@ -70,11 +70,16 @@ func IndexSelect(l *kernels.Launch) {
 	v := slabsOf(x, axis, axis+1)
 	n, size := len(*indices), y.DType.Size()
 	dst, src := bytesOf(y), bytesOf(x)
-	if v.outer == 1 && v.width == 1 && size >= 4 {
-		if size == 4 {
-			selectElements(view[uint32](dst), view[uint32](src), *indices, x.Strides[axis])
-		} else {
-			selectElements(view[uint64](dst), view[uint64](src), *indices, x.Strides[axis])
+	if v.width == 1 {
+		switch size {
+		case 1:
+			selectElements(dst, src, v, *indices, x.Strides[axis])
+		case 2:
+			selectElements(view[uint16](dst), view[uint16](src), v, *indices, x.Strides[axis])
+		case 4:
+			selectElements(view[uint32](dst), view[uint32](src), v, *indices, x.Strides[axis])
+		case 8:
+			selectElements(view[uint64](dst), view[uint64](src), v, *indices, x.Strides[axis])
 		}
 		return
 	}
@@ -93,11 +98,19 @@ func IndexSelect(l *kernels.Launch) {
 	})
 }
 
-// selectElements sets dst to the elements of src with the given indices.
-func selectElements[T uint32 | uint64](dst, src []T, indices []int, stride int) {
-	par.For(len(indices), 1<<14, func(lo, hi int) {
-		for i, index := range indices[lo:hi] {
-			dst[lo+i] = src[index*stride]
+// selectElements sets dst to the elements of src with the given indices in each slab of v.
+func selectElements[T uint8 | uint16 | uint32 | uint64](dst, src []T, v *slabs, indices []int, stride int) {
+	n := len(indices)
+	par.For(v.outer*n, 1<<14, func(lo, hi int) {
+		for lo < hi {
+			slab, first := lo/n, lo%n
+			some := indices[first:min(n, first+hi-lo)]
+			from := src[v.before.Offset(slab):]
+			to := dst[lo:][:len(some)]
+			for i, index := range some {
+				to[i] = from[index*stride]
+			}
+			lo += len(some)
 		}
 	})
 }
@@ -188,10 +201,19 @@ func gatherAlong[T uint8 | uint16 | uint32 | uint64](l *kernels.Launch) {
 	dst, src := view[T](bytesOf(l.Out[0])), view[T](bytesOf(x))
 	others := alongOthers(l.In[1].Shape, x, axis)
 	par.For(len(*indices), 1<<13, func(lo, hi int) {
-		at := others.Cursor(lo)
-		for i := lo; i < hi; i++ {
-			dst[i] = src[at.Offset+(*indices)[i]*x.Strides[axis]]
-			at.Next()
+		at, step := others.Cursor(lo), x.Strides[axis]
+		if others.Rank == 0 {
+			dst[lo] = src[(*indices)[lo]*step]
+			return
+		}
+		for stride := others.Strides[others.Rank-1]; lo < hi; {
+			n, from := min(at.Run(), hi-lo), at.Offset
+			for i, index := range (*indices)[lo : lo+n] {
+				dst[lo+i] = src[from+index*step]
+				from += stride
+			}
+			at.Skip(n)
+			lo += n
 		}
 	})
 }
