@@ -12,7 +12,8 @@ var prod, prodGrad Op
 
 func init() {
 	define(&prod, entry{
-		Op:    kernels.Op{Name: "prod", CPU: cpu.Prod, Types: cpu.Folded, Ref: foldRef(1, multiply[float64], 1, multiply[int64])},
+		Op: kernels.Op{Name: "prod", CPU: cpu.Prod, Types: cpu.Folded,
+			Ref: foldRef(1, multiply[float64], 1, multiply[int64])},
 		Cast:  seam.CastFull,
 		Doc:   "the product of x over axes",
 		Ints:  []string{"axes..."},

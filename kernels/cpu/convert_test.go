@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"math"
 	"math/big"
 	"testing"
@@ -231,5 +232,34 @@ func TestCopiesAreExact(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Bools load as 0 and 1 whatever byte is true, at any length, and numbers store as whether they are not 0.
+func TestBools(t *testing.T) {
+	for n := range 300 {
+		bools, want := make([]byte, n), make([]byte, n)
+		for i := range bools {
+			if bools[i] = byte(i * i % 257); bools[i] != 0 {
+				want[i] = 1
+			}
+		}
+		single, double, whole := make([]float32, n), make([]float64, n), make([]int64, n)
+		load(single, bools, kernels.Bool)
+		load(double, bools, kernels.Bool)
+		load(whole, bools, kernels.Bool)
+		for i, w := range want {
+			if single[i] != float32(w) || double[i] != float64(w) || whole[i] != int64(w) {
+				t.Fatalf("byte %d of %d, %#x, is %v, %v, %v", i, n, bools[i], single[i], double[i], whole[i])
+			}
+		}
+	}
+	nan, least := float32(math.NaN()), math.SmallestNonzeroFloat32
+	numbers := []float32{0, float32(math.Copysign(0, -1)), 1, -1, nan, float32(math.Inf(1)), float32(least),
+		-float32(least)}
+	got := make([]byte, len(numbers))
+	store(got, numbers, kernels.Bool)
+	if want := []byte{0, 0, 1, 1, 1, 1, 1, 1}; !bytes.Equal(got, want) {
+		t.Errorf("%v are %v, want %v", numbers, got, want)
 	}
 }

@@ -97,7 +97,8 @@ func (f *plainFold[T, S]) columns(out []S, x []T, r *reduction) {
 }
 
 // Folded are the types for which sum, prod, max and min have loops.
-var Folded = []kernels.DType{kernels.Float32, kernels.Float64, kernels.Int64, kernels.Int32, kernels.Uint8, kernels.Bool}
+var Folded = []kernels.DType{kernels.Float32, kernels.Float64, kernels.Int64, kernels.Int32, kernels.Uint8,
+	kernels.Bool}
 
 type integer interface{ int64 | int32 | uint8 }
 
@@ -232,7 +233,8 @@ func quantify(l *kernels.Launch, all bool) {
 
 // quantifyBits is quantify of elements of type T, which are not 0 if a bit of mask is set. Rows are taken by row if
 // there is one.
-func quantifyBits[T uint8 | uint16 | uint32 | uint64](l *kernels.Launch, all bool, mask T, row func(acc uint8, x []T) uint8) {
+func quantifyBits[T uint8 | uint16 | uint32 | uint64](l *kernels.Launch, all bool, mask T,
+	row func(acc uint8, x []T) uint8) {
 	f := plainFold[T, uint8]{0, func(acc uint8, x []T) uint8 {
 		for i := 0; i < len(x) && acc == 0; i += 64 {
 			var bits T
