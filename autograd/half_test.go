@@ -79,10 +79,12 @@ func TestHalfOps(t *testing.T) {
 	}
 }
 
-// heldElsewhere tells whether the rule does not fit: dropout draws new numbers (TestHalfDropout), an operation of parts
-// rounds the result of the first (TestAddNormBits of package tensor), and batch norm in one pass is for float32 alone.
+// heldElsewhere tells whether the rule does not fit: dropout draws new numbers (TestHalfDropout), any and all give
+// bools (TestPlainFolds of package tensor), an operation of parts rounds the result of the first (TestAddNormBits
+// there), and batch norm in one pass is for float32 alone.
 func heldElsewhere(op *tensor.Op) bool {
-	return op.Name == "dropout" || op.Parts != nil || strings.HasPrefix(op.Name, "batch_norm_train")
+	return slices.Contains([]string{"dropout", "any", "all"}, op.Name) || op.Parts != nil ||
+		strings.HasPrefix(op.Name, "batch_norm_train")
 }
 
 // roundedOnce repeats an operation that has operands of type dt on these in float32, and tells whether there are such.

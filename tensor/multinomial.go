@@ -58,7 +58,7 @@ func (s *Scope) Multinomial(weights *Tensor, n int, replacement bool) *Tensor {
 func (s *Scope) drawAgain(w *Tensor, drawn []int) *Tensor {
 	sums := w.CumSum(-1)
 	at := s.beside(w, func() *Tensor { return s.Uniform(0, 1, drawn...) }).Mul(sums.Slice(-1, -1, End))
-	return sums.Unsqueeze(-2).LessEqual(at.Unsqueeze(-1)).Sum(-1)
+	return sums.SearchSorted(at, true)
 }
 
 // drawOnce draws n classes without replacement. Times are finite for weights above 1e-37.

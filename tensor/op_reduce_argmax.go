@@ -39,8 +39,9 @@ func argExtreme(o *Op, name, doc string, largest, values bool, k func(l *kernels
 	if values {
 		op.NoGrad, op.Saves = "", []saves{saveOut(1)}
 		op.VJP = func(c *ctx, g *Tensor) []*Tensor {
-			found := c.unreduce(c.Out[1]).Equal(indexAlong(c.shape(0), c.Ints[0]))
-			return []*Tensor{found.Where(c.unreduce(g), g.constant(0, g.dtype))}
+			axis := c.Ints[0]
+			zeros := g.constant(0, g.dtype, c.shape(0)...)
+			return []*Tensor{zeros.Scatter(axis, c.Out[1].Unsqueeze(axis), g.Unsqueeze(axis))}
 		}
 	}
 	define(o, op)

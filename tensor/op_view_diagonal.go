@@ -92,17 +92,15 @@ func (t *Tensor) DiagEmbed(k int) *Tensor {
 // onDiagonal makes matrices of so many rows and columns, along two axes of the result, with the last axis of t as their
 // k-th diagonal and zeros elsewhere.
 func (t *Tensor) onDiagonal(k, rows, columns, rowAxis, columnAxis int) *Tensor {
-	row, _, n := diagonalOf(rows, columns, k)
+	row, column, n := diagonalOf(rows, columns, k)
 	last := t.Rank() // the axis of columns
-	pads := make([][2]int, last)
-	pads[last-1] = [2]int{row, rows - row - n}
-	y := t.Pad(0, pads...).Unsqueeze(-1).Expand(append(slices.Clone(t.layout.Shape[:last-1]), rows, columns)...)
-	down, across := indexAlong([]int{rows, 1}, 0), indexAlong([]int{1, columns}, 1)
-	if t.scope != nil { // the mask is made on the device
-		rows := down
-		down = t.scope.beside(t, func() *Tensor { return t.scope.In(rows) })
-	}
-	y = y.MaskedFill(down.AddScalar(float64(k)).NotEqual(across), 0)
+	// In a matrix as one row each element is columns+1 behind the one before it.
+	apart, at := make([][2]int, last+1), make([][2]int, last)
+	apart[last] = [2]int{0, columns}
+	begin := row*columns + column
+	at[last-1] = [2]int{begin, rows*columns - begin - n*(columns+1)}
+	y := t.Unsqueeze(-1).Pad(0, apart...).Flatten(-2, -1).Pad(0, at...)
+	y = y.Reshape(append(slices.Clone(t.layout.Shape[:last-1]), rows, columns)...)
 	axes := make([]int, 0, last+1)
 	for axis := range last - 1 {
 		axes = append(axes, axis)
