@@ -110,7 +110,7 @@ func (t *Tensor) HardtanhWithin(lo, hi float64) *Tensor {
 	if !(lo <= hi) {
 		fail(ErrValue, "hardtanh", "the bounds %v and %v must be in order", lo, hi)
 	}
-	return t.scalar(hardtanhWithinOp, lo, hi)
+	return t.scalar(hardtanhWithinOp, t.fit(lo), t.fit(hi))
 }
 
 var hardsigmoidOp = pointwise{name: "hardsigmoid", expr: "hardsigmoid(x)"}.op()
@@ -145,7 +145,7 @@ var thresholdOp = pointwise{
 
 // Threshold is x above the threshold, else value.
 func (t *Tensor) Threshold(threshold, value float64) *Tensor {
-	return t.scalar(thresholdOp, threshold, value)
+	return t.scalar(thresholdOp, threshold, t.fit(value))
 }
 
 var preluOp = pointwise{name: "prelu", expr: "where(0 < x, x, w*x)", args: "x w", lo: 0.1, hi: 2}.op()

@@ -196,9 +196,25 @@ func (t *Tensor) ScaleBy(a *Scalar) *Tensor { return t.Scale(a.Value()) }
 
 var clampOp = pointwise{name: "clamp", expr: "clamp(x, lo, hi)", scalars: "lo hi", result: sameType}.op()
 
-// Clamp is x held between lo and hi. The derivative at both is 1: a parameter on its bound can still leave it. PyTorch
+// Clamp is x held between lo and hi; bounds that int32 or uint8 do not have are their smallest and largest numbers, as
+// in MaskedFill and Threshold. The derivative at both is 1: a parameter on its bound can still leave it. PyTorch
 // had 1, too, and has 0 since version 2.14.
-func (t *Tensor) Clamp(lo, hi float64) *Tensor { return t.scalar(clampOp, lo, hi) }
+func (t *Tensor) Clamp(lo, hi float64) *Tensor { return t.scalar(clampOp, t.fit(lo), t.fit(hi)) }
+
+// fit is v, or the nearest number that t's type has where that is int32 or uint8: what becomes an element must not wrap
+// around. Of int64, and where v is no integer, the launch refuses what is out of range.
+func (t *Tensor) fit(v float64) float64 {
+	if t == nil || math.IsInf(v, 0) || v != math.Trunc(v) {
+		return v
+	}
+	switch t.DType() {
+	case Int32:
+		return min(max(v, math.MinInt32), math.MaxInt32)
+	case Uint8:
+		return min(max(v, 0), math.MaxUint8)
+	}
+	return v
+}
 
 var lerpOp = pointwise{name: "lerp", expr: "lerp(x, y, t)", args: "x y t"}.op()
 

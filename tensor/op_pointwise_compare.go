@@ -135,5 +135,5 @@ var maskedFillOp = pointwise{
 
 // MaskedFill is t with v where mask is not 0.
 func (t *Tensor) MaskedFill(mask *Tensor, v float64) *Tensor {
-	return apply(maskedFillOp, []*Tensor{t, mask}, nil, []float64{v})
+	return apply(maskedFillOp, []*Tensor{t, mask}, nil, []float64{t.fit(v)})
 }
