@@ -131,9 +131,10 @@ func (p *product) run(workers int) {
 }
 
 // turnPays reports whether C' = B' A' is the cheaper product: few rows of A meet a large B, whose columns are in memory
-// what rows should be, as a layer's weights are. Then B is read in place, and A and C are transposed instead.
+// what rows should be, as a layer's weights are. Then B is read in place, and A and C are transposed instead: on
+// Emerald Rapids 16 rows by 512x512 take 0.51 of the time, 128 by 2048x2048 0.88, but 512 of them 1.06.
 func turnPays(m, n, k int, a, b Matrix, lanes int) bool {
-	return a.ColStride == 1 && b.RowStride == 1 && b.ColStride != 1 && m%lanes == 0 && n >= panelRows &&
+	return a.ColStride == 1 && b.RowStride == 1 && b.ColStride != 1 && m <= 256 && m%lanes == 0 && n >= panelRows &&
 		4*m*(n+k) < 3*n*k
 }
 
