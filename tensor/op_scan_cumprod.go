@@ -64,8 +64,8 @@ func init() {
 	})
 }
 
-// CumProd is the running product along an axis: each element times all before it, in order. The gradient is exact with
-// zeros, too. The products of integers and bools are int64.
+// CumProd is the running product along an axis: each element times all before it, in order in float64. The gradient is
+// exact with zeros, too. The products of integers and bools are int64.
 func (t *Tensor) CumProd(axis int) *Tensor { return t.alongAxis(&cumprod, axis) }
 
 // cumprodVJP gives x[i] the product before it, y[i-1], times the sum of g[j]*x[i+1]*...*x[j] over j >= i, which is a

@@ -28,8 +28,8 @@ func init() {
 // summable are the types for which the CPU has loops of cumsum.
 var summable = []DType{Float32, Int64, Int32, Uint8, Bool}
 
-// CumSum is the running sum along an axis: each element plus all before it, added in order. The sums of integers and
-// bools are int64.
+// CumSum is the running sum along an axis: each element plus all before it, added in order in float64. The sums of
+// integers and bools are int64.
 func (t *Tensor) CumSum(axis int) *Tensor { return t.alongAxis(&cumsum, axis, 0) }
 
 func cumsumRef(l *kernels.Launch) {

@@ -6,8 +6,8 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// CumSum adds along the axis l.Ints[0], one element after the other from +0, from the end if l.Ints[1] is 1. The sums
-// of integers and bools are int64.
+// CumSum adds along the axis l.Ints[0], one element after the other from +0, from the end if l.Ints[1] is 1. Sums of
+// float32 are kept in float64, each is rounded once. The sums of integers and bools are int64.
 func CumSum(l *kernels.Launch) {
 	switch l.In[0].DType {
 	case kernels.Int64:
@@ -22,17 +22,17 @@ func CumSum(l *kernels.Launch) {
 	}
 	eachRow(l, func(y []float32, in [][]float32) {
 		x := in[0]
-		var sum float32
+		var sum float64
 		if l.Ints[1] == 0 {
 			for i, v := range x {
-				sum += v
-				y[i] = sum
+				sum += float64(v)
+				y[i] = float32(sum)
 			}
 			return
 		}
 		for i := len(x) - 1; i >= 0; i-- {
-			sum += x[i]
-			y[i] = sum
+			sum += float64(x[i])
+			y[i] = float32(sum)
 		}
 	}, nil)
 }
@@ -59,13 +59,13 @@ func cumSumIntegers[T int64 | int32 | uint8](l *kernels.Launch) {
 	})
 }
 
-// CumProd multiplies along the axis l.Ints[0], one element after the other from 1.
+// CumProd multiplies along the axis l.Ints[0], one element after the other from 1, as CumSum adds.
 func CumProd(l *kernels.Launch) {
 	eachRow(l, func(y []float32, in [][]float32) {
-		product := float32(1)
+		product := 1.0
 		for i, v := range in[0] {
-			product *= v
-			y[i] = product
+			product *= float64(v)
+			y[i] = float32(product)
 		}
 	}, nil)
 }

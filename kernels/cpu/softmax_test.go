@@ -64,15 +64,15 @@ var alongAxes = []struct {
 		return zipped(in[0], in[1], func(y, g float32) float32 { return g - float32(exp32(y)*sum) })
 	}},
 	{"running sum", CumSum, []int{0}, 1, func(in [][]float32) []float32 {
-		var sum float32
-		return mapped(in[0], func(v float32) float32 { sum += v; return sum })
+		var sum float64
+		return mapped(in[0], func(v float32) float32 { sum += float64(v); return float32(sum) })
 	}},
 	{"running sum from the end", CumSum, []int{1}, 1, func(in [][]float32) []float32 {
 		y := make([]float32, len(in[0]))
-		var sum float32
+		var sum float64
 		for i := len(y) - 1; i >= 0; i-- {
-			sum += in[0][i]
-			y[i] = sum
+			sum += float64(in[0][i])
+			y[i] = float32(sum)
 		}
 		return y
 	}},

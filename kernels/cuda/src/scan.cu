@@ -68,6 +68,10 @@ struct Span {
   }
 };
 
+// Sums and products are kept in double, each is rounded once.
+template <class N> struct TotalOf { using Type = N; };
+template <> struct TotalOf<float> { using Type = double; };
+
 // Running sums from +0, from the end if backward.
 template <class T> DEV void cumsum(const Rows& y, const Rows& x, uint64_t rows, uint32_t n, uint32_t backward) {
   using N = ComputeType<T>;
@@ -75,8 +79,10 @@ template <class T> DEV void cumsum(const Rows& y, const Rows& x, uint64_t rows, 
   Tile<N>& tile = tiles[threadIdx.x / 32];
   auto& row = tile[threadIdx.x % 32];
   Span span(rows, n, backward);
-  N sum = 0;
-  span.along<N>([&] { span.load<T, N>(tile, x); }, [&](uint32_t j) { row[j] = sum = math::add(sum, row[j]); },
+  using Total = typename TotalOf<N>::Type;
+  Total sum = 0;
+  const auto step = [&](uint32_t j) { row[j] = (N)(sum = math::add(sum, (Total)row[j])); };
+  span.along<N>([&] { span.load<T, N>(tile, x); }, step,
                 [&] { span.store<typename SumOf<T>::Type, N>(y, tile); });
 }
 
@@ -86,8 +92,10 @@ template <class T> DEV void cumprod(const Rows& y, const Rows& x, uint64_t rows,
   Tile<N>& tile = tiles[threadIdx.x / 32];
   auto& row = tile[threadIdx.x % 32];
   Span span(rows, n);
-  N product = 1;
-  span.along<N>([&] { span.load<T, N>(tile, x); }, [&](uint32_t j) { row[j] = product = math::mul(product, row[j]); },
+  using Total = typename TotalOf<N>::Type;
+  Total product = 1;
+  const auto step = [&](uint32_t j) { row[j] = (N)(product = math::mul(product, (Total)row[j])); };
+  span.along<N>([&] { span.load<T, N>(tile, x); }, step,
                 [&] { span.store<typename SumOf<T>::Type, N>(y, tile); });
 }
 
