@@ -80,9 +80,20 @@ func (d *Dims) Cursor(i int) Cursor {
 	return c
 }
 
-// Run is how many elements are left in the innermost dimension, the present one included; there is a dimension.
+// Step is the stride of the innermost dimension; 0 if there is none.
+func (d *Dims) Step() int {
+	if d.Rank == 0 {
+		return 0
+	}
+	return d.Strides[d.Rank-1]
+}
+
+// Run is how many elements are left in the innermost dimension, the present one included; 1 if there is none.
 func (c *Cursor) Run() int {
 	last := c.dims.Rank - 1
+	if last < 0 {
+		return 1
+	}
 	return c.dims.Shape[last] - c.index[last]
 }
 

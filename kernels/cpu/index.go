@@ -238,33 +238,30 @@ var scatterAdds = map[kernels.DType]func(l *kernels.Launch){
 
 func scatterAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 	dst, src := Slice[T](l.Out[0]), Slice[T](l.In[2])
-	if last := len(l.In[2].Shape) - 1; last >= 0 && l.Ints[0] == last && l.In[2].Strides[last] == 1 {
-		n := l.In[2].Shape[last] // such as the planes of the gradient of max pooling
-		eachScattered(l, func(to, from kernels.Cursor, indices []int, _ int) {
-			for ; len(indices) > 0; indices = indices[n:] {
-				line := dst[to.Offset:]
-				for k, v := range src[from.Offset:][:n] {
-					line[indices[k]] += v
-				}
-				to.Skip(n)
-				from.Skip(n)
+	eachScattered(l, func(r scatteredRun) {
+		to, from := dst[r.to:], src[r.from:]
+		if r.toStep == 0 && r.fromStep == 1 && r.stride == 1 { // such as the planes of the gradient of max pooling
+			for k, v := range from[:len(r.indices)] {
+				to[r.indices[k]] += v
 			}
-		})
-		return
-	}
-	eachScattered(l, func(to, from kernels.Cursor, indices []int, stride int) {
-		for _, i := range indices {
-			dst[to.Offset+i*stride] += src[from.Offset]
-			to.Next()
-			from.Next()
+			return
+		}
+		for k, i := range r.indices {
+			to[k*r.toStep+i*r.stride] += from[k*r.fromStep]
 		}
 	})
 }
 
-// eachScattered copies the first operand to the result, and calls f for ranges of the elements of the third, from the
-// first of which on from leads: an element goes to the offset of to and its index times the stride. Elements with
-// different indices before the axis have different results: these slabs are independent, and no range ends inside one.
-func eachScattered(l *kernels.Launch, f func(to, from kernels.Cursor, indices []int, stride int)) {
+// A scatteredRun is elements of the third operand of a scatter a step apart, from offset `from` on: element k goes to
+// offset to + k*toStep + indices[k]*stride of the result.
+type scatteredRun struct {
+	to, toStep, from, fromStep, stride int
+	indices                            []int
+}
+
+// eachScattered copies the first operand to the result, and calls f for runs of the elements of the third, in row-major
+// order where they may meet: elements with different indices before the axis have different results.
+func eachScattered(l *kernels.Launch, f func(r scatteredRun)) {
 	y, axis, shape := l.Out[0], l.Ints[0], l.In[1].Shape
 	indices := indicesOf(l, 1, y.Shape[axis])
 	defer indexBuffers.Put(indices)
@@ -278,7 +275,15 @@ func eachScattered(l *kernels.Launch, f func(to, from kernels.Cursor, indices []
 	from.PushAll(shape, l.In[2].Strides)
 	par.For(slabs, 1+(1<<14)/each, func(lo, hi int) {
 		lo, hi = lo*each, hi*each
-		f(to.Cursor(lo), from.Cursor(lo), (*indices)[lo:hi], y.Strides[axis])
+		a, b := to.Cursor(lo), from.Cursor(lo)
+		r := scatteredRun{toStep: to.Step(), fromStep: from.Step(), stride: y.Strides[axis]}
+		for n := 0; lo < hi; lo += n {
+			n = min(a.Run(), b.Run(), hi-lo)
+			r.to, r.from, r.indices = a.Offset, b.Offset, (*indices)[lo:lo+n]
+			f(r)
+			a.Skip(n)
+			b.Skip(n)
+		}
 	})
 }
 
@@ -299,59 +304,59 @@ func OneHot(l *kernels.Launch) {
 func Scatter(l *kernels.Launch) {
 	switch l.Out[0].DType.Size() {
 	case 1:
-		scatterBy[uint8](l, nil)
+		scatterSet[uint8](l)
 	case 2:
-		scatterBy[uint16](l, nil)
+		scatterSet[uint16](l)
 	case 4:
-		scatterBy[uint32](l, nil)
+		scatterSet[uint32](l)
 	case 8:
-		scatterBy[uint64](l, nil)
+		scatterSet[uint64](l)
 	}
+}
+
+func scatterSet[T uint8 | uint16 | uint32 | uint64](l *kernels.Launch) {
+	dst, src := view[T](bytesOf(l.Out[0])), view[T](bytesOf(l.In[2]))
+	eachScattered(l, func(r scatteredRun) {
+		to, from := dst[r.to:], src[r.from:]
+		for k, i := range r.indices {
+			to[k*r.toStep+i*r.stride] = from[k*r.fromStep]
+		}
+	})
 }
 
 // ScatterProd multiplies elements of a copy of the first operand by those of the third, in row-major order.
 func ScatterProd(l *kernels.Launch) {
-	scatterBy(l, func(y *float32, v float32) { *y *= v })
+	dst, src := Slice[float32](l.Out[0]), Slice[float32](l.In[2])
+	eachScattered(l, func(r scatteredRun) {
+		to, from := dst[r.to:], src[r.from:]
+		for k, i := range r.indices {
+			to[k*r.toStep+i*r.stride] *= from[k*r.fromStep]
+		}
+	})
 }
 
 // ScatterMax replaces elements of a copy of the first operand by larger ones of the third, and by NaN.
 func ScatterMax(l *kernels.Launch) {
-	scatterBy(l, func(y *float32, v float32) {
-		if v > *y || v != v {
-			*y = v
+	dst, src := Slice[float32](l.Out[0]), Slice[float32](l.In[2])
+	eachScattered(l, func(r scatteredRun) {
+		to, from := dst[r.to:], src[r.from:]
+		for k, i := range r.indices {
+			if y, v := &to[k*r.toStep+i*r.stride], from[k*r.fromStep]; v > *y || v != v {
+				*y = v
+			}
 		}
 	})
 }
 
 // ScatterMin replaces elements of a copy of the first operand by smaller ones of the third, and by NaN.
 func ScatterMin(l *kernels.Launch) {
-	scatterBy(l, func(y *float32, v float32) {
-		if v < *y || v != v {
-			*y = v
-		}
-	})
-}
-
-// scatterBy copies the first operand and combines elements of it with those of the third; nil sets them.
-func scatterBy[T float32 | uint8 | uint16 | uint32 | uint64](l *kernels.Launch, combine func(y *T, v T)) {
-	dst, src := view[T](bytesOf(l.Out[0])), view[T](bytesOf(l.In[2]))
-	one := combine == nil && len(l.In[1].Shape) == 1 // axis
-	eachScattered(l, func(to, from kernels.Cursor, indices []int, stride int) {
-		if one && from.Neighbours(len(indices)) {
-			y := dst[to.Offset:]
-			for k, v := range src[from.Offset:][:len(indices)] {
-				y[indices[k]] = v // results are contiguous
+	dst, src := Slice[float32](l.Out[0]), Slice[float32](l.In[2])
+	eachScattered(l, func(r scatteredRun) {
+		to, from := dst[r.to:], src[r.from:]
+		for k, i := range r.indices {
+			if y, v := &to[k*r.toStep+i*r.stride], from[k*r.fromStep]; v < *y || v != v {
+				*y = v
 			}
-			return
-		}
-		for _, i := range indices {
-			if element := &dst[to.Offset+i*stride]; combine != nil {
-				combine(element, src[from.Offset])
-			} else {
-				*element = src[from.Offset]
-			}
-			to.Next()
-			from.Next()
 		}
 	})
 }
