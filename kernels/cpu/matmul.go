@@ -11,7 +11,7 @@ import (
 func MatMul(l *kernels.Launch) {
 	p := productsOf(l.In[0], l.In[1], l.Out[0])
 	if l.In[0].DType == kernels.Float64 {
-		p.run64(Slice[float64](l.In[0]), Slice[float64](l.In[1]), Slice[float64](l.Out[0]))
+		run64(p, Slice[float64](l.In[0]), Slice[float64](l.In[1]), Slice[float64](l.Out[0]))
 		return
 	}
 	p.run(Slice[float32](l.In[0]), Slice[float32](l.In[1]), Slice[float32](l.Out[0]), nil)
@@ -27,7 +27,7 @@ func Linear(l *kernels.Launch) {
 	w.Shape, w.Strides = shape[:], strides[:]
 	p := productsOf(x, w, y)
 	if y.DType == kernels.Float64 {
-		p.run64(Slice[float64](x), Slice[float64](w), Slice[float64](y))
+		run64(p, Slice[float64](x), Slice[float64](w), Slice[float64](y))
 		if len(l.In) > 2 {
 			bias := l.In[2]
 			addBias64(Slice[float64](y)[:y.Len()], Slice[float64](bias), bias.Shape[0], bias.Strides[0])
@@ -127,31 +127,30 @@ func (p *products) run(a, b, c []float32, epilogue matmul.Epilogue) {
 		return
 	}
 	for i := range p.count {
-		matmul.Float32(p.m, p.n, p.k, p.matrixA(a, i), p.matrixB(b, i), c[i*p.m*p.n:], p.n, epilogue)
+		matmul.Float32(p.m, p.n, p.k, matrixA(p, a, i), matrixB(p, b, i), c[i*p.m*p.n:], p.n, epilogue)
 	}
 }
 
-func (p *products) matrixA(a []float32, i int) matmul.Matrix {
-	return matmul.Matrix{Data: a[p.a.Offset(i):], RowStride: p.aRow, ColStride: p.aCol}
+func matrixA[T floating](p *products, a []T, i int) matmul.MatrixOf[T] {
+	return matmul.MatrixOf[T]{Data: a[p.a.Offset(i):], RowStride: p.aRow, ColStride: p.aCol}
 }
 
-func (p *products) matrixB(b []float32, i int) matmul.Matrix {
-	return matmul.Matrix{Data: b[p.b.Offset(i):], RowStride: p.bRow, ColStride: p.bCol}
+func matrixB[T floating](p *products, b []T, i int) matmul.MatrixOf[T] {
+	return matmul.MatrixOf[T]{Data: b[p.b.Offset(i):], RowStride: p.bRow, ColStride: p.bCol}
 }
 
 // batch computes many products at once. p is passed by value, so that it is on the heap for batches only.
 func batch(p products, a, b, c []float32) {
 	matmul.Batch(p.count, p.m, p.n, p.k,
-		func(i int) matmul.Matrix { return p.matrixA(a, i) },
-		func(i int) matmul.Matrix { return p.matrixB(b, i) },
+		func(i int) matmul.Matrix { return matrixA(&p, a, i) },
+		func(i int) matmul.Matrix { return matrixB(&p, b, i) },
 		func(i int) ([]float32, int) { return c[i*p.m*p.n:], p.n })
 }
 
-// run64 is run in float64.
-func (p *products) run64(a, b, c []float64) {
-	for i := range p.count {
-		matmul.Float64(p.m, p.n, p.k,
-			matmul.Matrix64{Data: a[p.a.Offset(i):], RowStride: p.aRow, ColStride: p.aCol},
-			matmul.Matrix64{Data: b[p.b.Offset(i):], RowStride: p.bRow, ColStride: p.bCol}, c[i*p.m*p.n:], p.n)
-	}
+// run64 is run in float64. p is passed by value as in batch.
+func run64(p products, a, b, c []float64) {
+	matmul.Batch64(p.count, p.m, p.n, p.k,
+		func(i int) matmul.Matrix64 { return matrixA(&p, a, i) },
+		func(i int) matmul.Matrix64 { return matrixB(&p, b, i) },
+		func(i int) ([]float64, int) { return c[i*p.m*p.n:], p.n })
 }

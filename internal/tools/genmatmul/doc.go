@@ -6,7 +6,7 @@
 // rewrites the files z_amd64.s, z_arm64.s and their Go declarations in that package. The generator is a module of its
 // own so that importers of Weft do not depend on avo.
 //
-// An instruction set of x86 is a value of type [isa]; the functions in kernel.go, pack.go and peak.go emit one assembly
-// function each from it, so that these tiers share their structure. neon.go has the functions of arm64, which avo does
-// not know.
+// An instruction set of x86 is a value of type [isa]; the functions in kernel.go, double.go, pack.go and peak.go emit
+// one assembly function each from it, so that these tiers share their structure. neon.go has the functions of arm64,
+// which avo does not know.
 package main

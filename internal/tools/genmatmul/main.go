@@ -36,6 +36,7 @@ func generate() (map[string][]byte, error) {
 		for rows := 1; rows <= set.rows; rows++ {
 			microKernel(g, set, rows, 2)
 			microKernel(g, set, rows, 1)
+			double(g, set, rows)
 		}
 		copyStrips(g, set)
 		gatherStrip(g, set)

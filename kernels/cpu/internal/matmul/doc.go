@@ -1,7 +1,8 @@
 // Package matmul multiplies matrices on the CPU, with the same bits on every machine.
 //
 // [Float32] computes C = A B for operands of any row and column stride, so that transposed and expanded views need no
-// copy; [Batch] computes many small products, such as the heads of attention; [Float64] is the double-precision twin.
+// copy; [Batch] computes many small products, such as the heads of attention; [Float64] and [Batch64] are the same in
+// double precision.
 //
 // # The canonical order
 //

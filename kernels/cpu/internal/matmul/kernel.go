@@ -52,6 +52,8 @@ type assembly struct {
 
 	pixels []pixelsFunc // by the number of rows; nil where there are none
 
+	tiles64 tiles64 // of float64 products; the portable ones where there are none
+
 	// slide is nil or computes blocks of chains: of windows at neighbouring elements of some rows, a vector in each. A
 	// block is rows, its offsets in dst and src, the lanes that are stored, and for each tap the offset of what it sees
 	// and the lanes that see something; the others see 0. What is ahead elements further on is fetched.

@@ -23,6 +23,9 @@ var kernelsAVX512 = assembly{
 	pixels: []pixelsFunc{nil, pixels1AVX512, pixels2AVX512, pixels3AVX512, pixels4AVX512, pixels5AVX512,
 		pixels6AVX512, pixels7AVX512, pixels8AVX512, pixels9AVX512, pixels10AVX512, pixels11AVX512, pixels12AVX512,
 		pixels13AVX512, pixels14AVX512},
+	tiles64: tiles64{12, 16, []func(k int, a, b, sums *float64){
+		nil, double1AVX512, double2AVX512, double3AVX512, double4AVX512, double5AVX512, double6AVX512, double7AVX512,
+		double8AVX512, double9AVX512, double10AVX512, double11AVX512, double12AVX512}},
 	slide:       slideAVX512,
 	slideLeast:  1,
 	copyStrips:  copyStripsAVX512,
@@ -51,7 +54,9 @@ var kernelsAVX2 = assembly{
 
 	correlate: []correlateFunc{nil, correlate1AVX2, correlate2AVX2, correlate3AVX2, correlate4AVX2,
 		correlate5AVX2, correlate6AVX2, correlate7AVX2},
-	pixels:      []pixelsFunc{nil, pixels1AVX2, pixels2AVX2, pixels3AVX2, pixels4AVX2, pixels5AVX2, pixels6AVX2},
+	pixels: []pixelsFunc{nil, pixels1AVX2, pixels2AVX2, pixels3AVX2, pixels4AVX2, pixels5AVX2, pixels6AVX2},
+	tiles64: tiles64{6, 8, []func(k int, a, b, sums *float64){
+		nil, double1AVX2, double2AVX2, double3AVX2, double4AVX2, double5AVX2, double6AVX2}},
 	slide:       slideAVX2,
 	slideLeast:  8,
 	copyStrips:  copyStripsAVX2,

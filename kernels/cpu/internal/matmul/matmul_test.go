@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
@@ -381,7 +382,9 @@ func TestBatch(t *testing.T) {
 
 func TestBadSizesPanic(t *testing.T) {
 	x := make([]float32, 100)
+	y := make([]float64, 100)
 	for name, f := range map[string]func(){
+		"float64":   func() { Float64(10, 10, 11, Matrix64{y, 11, 1}, Matrix64{y, 10, 1}, y, 10) },
 		"short A":   func() { Float32(10, 10, 11, Matrix{x, 11, 1}, Matrix{make([]float32, 110), 10, 1}, x, 10, nil) },
 		"short B":   func() { Float32(10, 10, 11, Matrix{make([]float32, 110), 11, 1}, Matrix{x, 10, 1}, x, 10, nil) },
 		"short C":   func() { Float32(10, 11, 5, Matrix{x, 5, 1}, Matrix{x, 11, 1}, x, 11, nil) },
@@ -399,31 +402,95 @@ func TestBadSizesPanic(t *testing.T) {
 	}
 }
 
+// double returns a float64 matrix with the layout of x. Its elements have all their bits, and a share of them, one of
+// so many if that is not 0, are special.
+func double(r *rand.Rand, x Matrix, oneOf int) Matrix64 {
+	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-1060, -0x1p-1060, 1e308}
+	data := make([]float64, len(x.Data))
+	for i := range data {
+		data[i] = r.NormFloat64()
+		if oneOf > 0 && r.IntN(oneOf) == 0 {
+			data[i] = special[r.IntN(len(special))]
+		}
+	}
+	return Matrix64{data, x.RowStride, x.ColStride}
+}
+
+// definition64 is element (i, j) of C in the canonical order.
+func definition64(k int, a, b Matrix64, i, j int) (total float64) {
+	for k0 := 0; k0 < k; k0 += 256 {
+		sum := 0.0
+		for p := k0; p < min(k0+256, k); p++ {
+			sum = math.FMA(a.Data[i*a.RowStride+p*a.ColStride], b.Data[p*b.RowStride+j*b.ColStride], sum)
+		}
+		if k0 == 0 {
+			total = sum
+		} else {
+			total += sum
+		}
+	}
+	return total
+}
+
+// checkFloat64 compares a product in all tiers with the definition, with guards around C.
+func checkFloat64(t *testing.T, m, n, k int, a, b Matrix64, ldc int) {
+	t.Helper()
+	const guard = 1234.5
+	want := slices.Repeat([]float64{guard}, m*ldc+9)
+	for i := range m {
+		for j := range n {
+			want[i*ldc+j] = definition64(k, a, b, i, j)
+		}
+	}
+	for _, tier := range tiers() {
+		old := vec.SetTier(tier)
+		c := slices.Repeat([]float64{guard}, len(want))
+		Float64(m, n, k, a, b, c, ldc)
+		vec.SetTier(old)
+		for x := range c {
+			if c[x] != c[x] && want[x] != want[x] {
+				continue
+			}
+			if math.Float64bits(c[x]) != math.Float64bits(want[x]) {
+				t.Fatalf("%v: %dx%dx%d, strides %d %d, %d %d: element (%d, %d) is %v, want %v", tier, m, n, k,
+					a.RowStride, a.ColStride, b.RowStride, b.ColStride, x/ldc, x%ldc, c[x], want[x])
+			}
+		}
+	}
+}
+
 func TestFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
-	for _, s := range [][3]int{{3, 5, 7}, {20, 70, 600}, {1, 1, 257}, {4, 4, 0}} {
-		m, n, k := s[0], s[1], s[2]
-		a, b, c := make([]float64, m*k), make([]float64, k*n), make([]float64, m*n)
-		for i := range a {
-			a[i] = r.NormFloat64()
+	check := func(m, n, k int, la, lb layout, oneOf int) {
+		t.Helper()
+		checkFloat64(t, m, n, k, double(r, la.view(r, m, k), oneOf), double(r, lb.view(r, k, n), oneOf), n+r.IntN(4))
+	}
+	for _, s := range [][3]int{{3, 5, 7}, {4, 4, 0}, {1, 1, 257}, {20, 70, 600}, {150, 300, 30}, {64, 256, 128},
+		{1, 600, 300}, {600, 1, 300}} {
+		check(s[0], s[1], s[2], "rows", "rows", 0)
+		check(s[0], s[1], s[2], "columns", "columns", 0)
+	}
+	for range 300 {
+		la, lb := layouts[r.IntN(len(layouts))], layouts[r.IntN(len(layouts))]
+		check(1+r.IntN(30), 1+r.IntN(40), r.IntN(1+1<<r.IntN(11)), la, lb, []int{0, 5, 300}[r.IntN(3)])
+	}
+}
+
+func TestBatch64(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	for _, s := range [][4]int{{0, 3, 3, 3}, {1000, 8, 8, 8}, {7, 5, 6, 0}, {3, 110, 110, 110}, {9, 110, 110, 110}} {
+		count, m, n, k := s[0], s[1], s[2], s[3]
+		as, bs := make([]Matrix64, count), make([]Matrix64, count)
+		for i := range count {
+			as[i], bs[i] = double(r, layouts[i%3].view(r, m, k), 0), double(r, layouts[i/3%3].view(r, k, n), 0)
 		}
-		for i := range b {
-			b[i] = r.NormFloat64()
-		}
-		Float64(m, n, k, Matrix64{a, 1, m}, Matrix64{b, n, 1}, c, n)
-		for i := range m {
-			for j := range n {
-				var total float64
-				for k0 := 0; k0 < k; k0 += 256 {
-					var sum float64
-					for p := k0; p < min(k0+256, k); p++ {
-						sum = math.FMA(a[i+p*m], b[p*n+j], sum)
-					}
-					total += sum
-				}
-				if c[i*n+j] != total {
-					t.Fatalf("%v: element (%d, %d) is %v, want %v", s, i, j, c[i*n+j], total)
-				}
+		c := make([]float64, count*m*n)
+		Batch64(count, m, n, k, func(i int) Matrix64 { return as[i] }, func(i int) Matrix64 { return bs[i] },
+			func(i int) ([]float64, int) { return c[i*m*n:][:m*n], n })
+		for x, v := range c {
+			i, row, column := x/(m*n), x/n%m, x%n
+			if want := definition64(k, as[i], bs[i], row, column); v != want {
+				t.Fatalf("%v: product %d, element (%d, %d) is %v, want %v", s, i, row, column, v, want)
 			}
 		}
 	}
@@ -445,6 +512,12 @@ func TestNoAllocation(t *testing.T) {
 			if n := testing.AllocsPerRun(50, run); n >= 1 {
 				t.Errorf("size %d, %d threads: %v allocations a call", s, procs, n)
 			}
+		}
+		x, c := make([]float64, 64), make([]float64, 64)
+		run := func() { Float64(8, 8, 8, Matrix64{x, 8, 1}, Matrix64{x, 1, 8}, c, 8) }
+		run()
+		if n := testing.AllocsPerRun(50, run); n >= 1 {
+			t.Errorf("float64, %d threads: %v allocations a call", procs, n)
 		}
 		runtime.GOMAXPROCS(old)
 	}

@@ -14,7 +14,7 @@ const strip = 64
 const grainFlops = 1 << 14
 
 // portable is the tier without assembly: the canonical order as loops over strips of each row of C.
-func portable[T float32 | float64](m, n, k int, a, b MatrixOf[T], c []T, ldc int, epilogue func(i, j int, dst []T)) {
+func portable(m, n, k int, a, b Matrix, c []float32, ldc int, epilogue Epilogue) {
 	par.For(m, max(1, grainFlops/(n*max(k, 1))), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			row := c[i*ldc:][:n]
@@ -29,13 +29,13 @@ func portable[T float32 | float64](m, n, k int, a, b MatrixOf[T], c []T, ldc int
 }
 
 // portableStrip computes dst[j] = C[i, j0+j].
-func portableStrip[T float32 | float64](dst []T, k int, a, b MatrixOf[T], i, j0 int) {
+func portableStrip(dst []float32, k int, a, b Matrix, i, j0 int) {
 	if k == 0 {
 		clear(dst)
 	}
 	for k0 := 0; k0 < k; k0 += Chunk {
-		rows := MatrixOf[T]{a.Data[i*a.RowStride+k0*a.ColStride:], a.RowStride, a.ColStride}
-		columns := MatrixOf[T]{b.Data[k0*b.RowStride+j0*b.ColStride:], b.RowStride, b.ColStride}
+		rows := Matrix{a.Data[i*a.RowStride+k0*a.ColStride:], a.RowStride, a.ColStride}
+		columns := Matrix{b.Data[k0*b.RowStride+j0*b.ColStride:], b.RowStride, b.ColStride}
 		portableChunk(dst, min(Chunk, k-k0), rows, columns, k0 > 0)
 	}
 }
@@ -95,13 +95,4 @@ func addMultiple64(sum []float64, x float64, y []float64, stride int) {
 	for j := range sum {
 		sum[j] = math.FMA(x, y[j*stride], sum[j])
 	}
-}
-
-// Float64 computes C = A B in float64 in the same canonical order, by plain loops.
-func Float64(m, n, k int, a, b Matrix64, c []float64, ldc int) {
-	if m <= 0 || n <= 0 {
-		return
-	}
-	check(m, n, k, a, b, len(c), ldc)
-	portable(m, n, k, a, b, c, ldc, nil)
 }

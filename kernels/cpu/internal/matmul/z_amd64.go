@@ -12,6 +12,11 @@ func tile1x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //go:noescape
 func tile1x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double1AVX512 computes tiles of 1 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double1AVX512(k int, a *float64, b *float64, sums *float64)
+
 // tile2x32AVX512 computes panels of 2 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
@@ -21,6 +26,11 @@ func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //
 //go:noescape
 func tile2x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double2AVX512 computes tiles of 2 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double2AVX512(k int, a *float64, b *float64, sums *float64)
 
 // tile3x32AVX512 computes panels of 3 rows of C over strips of 32 columns, see tileFunc.
 //
@@ -32,6 +42,11 @@ func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //go:noescape
 func tile3x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double3AVX512 computes tiles of 3 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double3AVX512(k int, a *float64, b *float64, sums *float64)
+
 // tile4x32AVX512 computes panels of 4 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
@@ -41,6 +56,11 @@ func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //
 //go:noescape
 func tile4x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double4AVX512 computes tiles of 4 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double4AVX512(k int, a *float64, b *float64, sums *float64)
 
 // tile5x32AVX512 computes panels of 5 rows of C over strips of 32 columns, see tileFunc.
 //
@@ -52,6 +72,11 @@ func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //go:noescape
 func tile5x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double5AVX512 computes tiles of 5 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double5AVX512(k int, a *float64, b *float64, sums *float64)
+
 // tile6x32AVX512 computes panels of 6 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
@@ -61,6 +86,11 @@ func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //
 //go:noescape
 func tile6x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double6AVX512 computes tiles of 6 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double6AVX512(k int, a *float64, b *float64, sums *float64)
 
 // tile7x32AVX512 computes panels of 7 rows of C over strips of 32 columns, see tileFunc.
 //
@@ -72,6 +102,11 @@ func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //go:noescape
 func tile7x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double7AVX512 computes tiles of 7 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double7AVX512(k int, a *float64, b *float64, sums *float64)
+
 // tile8x32AVX512 computes panels of 8 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
@@ -81,6 +116,11 @@ func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //
 //go:noescape
 func tile8x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double8AVX512 computes tiles of 8 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double8AVX512(k int, a *float64, b *float64, sums *float64)
 
 // tile9x32AVX512 computes panels of 9 rows of C over strips of 32 columns, see tileFunc.
 //
@@ -92,6 +132,11 @@ func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float3
 //go:noescape
 func tile9x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double9AVX512 computes tiles of 9 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double9AVX512(k int, a *float64, b *float64, sums *float64)
+
 // tile10x32AVX512 computes panels of 10 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
@@ -101,6 +146,11 @@ func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float
 //
 //go:noescape
 func tile10x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double10AVX512 computes tiles of 10 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double10AVX512(k int, a *float64, b *float64, sums *float64)
 
 // tile11x32AVX512 computes panels of 11 rows of C over strips of 32 columns, see tileFunc.
 //
@@ -112,6 +162,11 @@ func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float
 //go:noescape
 func tile11x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double11AVX512 computes tiles of 11 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double11AVX512(k int, a *float64, b *float64, sums *float64)
+
 // tile12x32AVX512 computes panels of 12 rows of C over strips of 32 columns, see tileFunc.
 //
 //go:noescape
@@ -121,6 +176,11 @@ func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float
 //
 //go:noescape
 func tile12x16AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double12AVX512 computes tiles of 12 rows and 16 columns, see tiles64.
+//
+//go:noescape
+func double12AVX512(k int, a *float64, b *float64, sums *float64)
 
 // copyStripsAVX512 is assembly.copyStrips for this tier.
 //
@@ -260,6 +320,11 @@ func tile1x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32,
 //go:noescape
 func tile1x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double1AVX2 computes tiles of 1 rows and 8 columns, see tiles64.
+//
+//go:noescape
+func double1AVX2(k int, a *float64, b *float64, sums *float64)
+
 // tile2x16AVX2 computes panels of 2 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
@@ -269,6 +334,11 @@ func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32,
 //
 //go:noescape
 func tile2x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double2AVX2 computes tiles of 2 rows and 8 columns, see tiles64.
+//
+//go:noescape
+func double2AVX2(k int, a *float64, b *float64, sums *float64)
 
 // tile3x16AVX2 computes panels of 3 rows of C over strips of 16 columns, see tileFunc.
 //
@@ -280,6 +350,11 @@ func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32,
 //go:noescape
 func tile3x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double3AVX2 computes tiles of 3 rows and 8 columns, see tiles64.
+//
+//go:noescape
+func double3AVX2(k int, a *float64, b *float64, sums *float64)
+
 // tile4x16AVX2 computes panels of 4 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
@@ -289,6 +364,11 @@ func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32,
 //
 //go:noescape
 func tile4x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double4AVX2 computes tiles of 4 rows and 8 columns, see tiles64.
+//
+//go:noescape
+func double4AVX2(k int, a *float64, b *float64, sums *float64)
 
 // tile5x16AVX2 computes panels of 5 rows of C over strips of 16 columns, see tileFunc.
 //
@@ -300,6 +380,11 @@ func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32,
 //go:noescape
 func tile5x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 
+// double5AVX2 computes tiles of 5 rows and 8 columns, see tiles64.
+//
+//go:noescape
+func double5AVX2(k int, a *float64, b *float64, sums *float64)
+
 // tile6x16AVX2 computes panels of 6 rows of C over strips of 16 columns, see tileFunc.
 //
 //go:noescape
@@ -309,6 +394,11 @@ func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32,
 //
 //go:noescape
 func tile6x8AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
+
+// double6AVX2 computes tiles of 6 rows and 8 columns, see tiles64.
+//
+//go:noescape
+func double6AVX2(k int, a *float64, b *float64, sums *float64)
 
 // copyStripsAVX2 is assembly.copyStrips for this tier.
 //

@@ -559,6 +559,31 @@ storeNarrow:
 	VMOVUPS Z0, K1, (CX)
 	JMP     next
 
+// func double1AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double1AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+
+step:
+	VMOVUPD      (DX), Z2
+	VMOVUPD      64(DX), Z3
+	VBROADCASTSD (CX), Z4
+	VFMADD231PD  Z2, Z4, Z0
+	VFMADD231PD  Z3, Z4, Z1
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VZEROUPPER
+	RET
+
 // func tile2x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
 TEXT ·tile2x32AVX512(SB), NOSPLIT, $8-153
@@ -1221,6 +1246,38 @@ storeNarrow:
 	ADDQ    BX, CX
 	VMOVUPS Z1, K1, (CX)
 	JMP     next
+
+// func double2AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double2AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+
+step:
+	VMOVUPD      (DX), Z4
+	VMOVUPD      64(DX), Z5
+	VBROADCASTSD (CX), Z6
+	VFMADD231PD  Z4, Z6, Z0
+	VFMADD231PD  Z5, Z6, Z1
+	VBROADCASTSD 8(CX), Z6
+	VFMADD231PD  Z4, Z6, Z2
+	VFMADD231PD  Z5, Z6, Z3
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VZEROUPPER
+	RET
 
 // func tile3x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -1990,6 +2047,45 @@ storeNarrow:
 	ADDQ    BX, CX
 	VMOVUPS Z2, K1, (CX)
 	JMP     next
+
+// func double3AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double3AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+
+step:
+	VMOVUPD      (DX), Z6
+	VMOVUPD      64(DX), Z7
+	VBROADCASTSD (CX), Z8
+	VFMADD231PD  Z6, Z8, Z0
+	VFMADD231PD  Z7, Z8, Z1
+	VBROADCASTSD 8(CX), Z8
+	VFMADD231PD  Z6, Z8, Z2
+	VFMADD231PD  Z7, Z8, Z3
+	VBROADCASTSD 16(CX), Z8
+	VFMADD231PD  Z6, Z8, Z4
+	VFMADD231PD  Z7, Z8, Z5
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VZEROUPPER
+	RET
 
 // func tile4x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -2867,6 +2963,52 @@ storeNarrow:
 	ADDQ    SI, CX
 	VMOVUPS Z3, K1, (CX)
 	JMP     next
+
+// func double4AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double4AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+
+step:
+	VMOVUPD      (DX), Z8
+	VMOVUPD      64(DX), Z9
+	VBROADCASTSD (CX), Z10
+	VFMADD231PD  Z8, Z10, Z0
+	VFMADD231PD  Z9, Z10, Z1
+	VBROADCASTSD 8(CX), Z10
+	VFMADD231PD  Z8, Z10, Z2
+	VFMADD231PD  Z9, Z10, Z3
+	VBROADCASTSD 16(CX), Z10
+	VFMADD231PD  Z8, Z10, Z4
+	VFMADD231PD  Z9, Z10, Z5
+	VBROADCASTSD 24(CX), Z10
+	VFMADD231PD  Z8, Z10, Z6
+	VFMADD231PD  Z9, Z10, Z7
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VZEROUPPER
+	RET
 
 // func tile5x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -3850,6 +3992,59 @@ storeNarrow:
 	ADDQ    SI, CX
 	VMOVUPS Z4, K1, (CX)
 	JMP     next
+
+// func double5AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double5AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+
+step:
+	VMOVUPD      (DX), Z10
+	VMOVUPD      64(DX), Z11
+	VBROADCASTSD (CX), Z12
+	VFMADD231PD  Z10, Z12, Z0
+	VFMADD231PD  Z11, Z12, Z1
+	VBROADCASTSD 8(CX), Z12
+	VFMADD231PD  Z10, Z12, Z2
+	VFMADD231PD  Z11, Z12, Z3
+	VBROADCASTSD 16(CX), Z12
+	VFMADD231PD  Z10, Z12, Z4
+	VFMADD231PD  Z11, Z12, Z5
+	VBROADCASTSD 24(CX), Z12
+	VFMADD231PD  Z10, Z12, Z6
+	VFMADD231PD  Z11, Z12, Z7
+	VBROADCASTSD 32(CX), Z12
+	VFMADD231PD  Z10, Z12, Z8
+	VFMADD231PD  Z11, Z12, Z9
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VZEROUPPER
+	RET
 
 // func tile6x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -4941,6 +5136,66 @@ storeNarrow:
 	ADDQ    DI, CX
 	VMOVUPS Z5, K1, (CX)
 	JMP     next
+
+// func double6AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double6AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+
+step:
+	VMOVUPD      (DX), Z12
+	VMOVUPD      64(DX), Z13
+	VBROADCASTSD (CX), Z14
+	VFMADD231PD  Z12, Z14, Z0
+	VFMADD231PD  Z13, Z14, Z1
+	VBROADCASTSD 8(CX), Z14
+	VFMADD231PD  Z12, Z14, Z2
+	VFMADD231PD  Z13, Z14, Z3
+	VBROADCASTSD 16(CX), Z14
+	VFMADD231PD  Z12, Z14, Z4
+	VFMADD231PD  Z13, Z14, Z5
+	VBROADCASTSD 24(CX), Z14
+	VFMADD231PD  Z12, Z14, Z6
+	VFMADD231PD  Z13, Z14, Z7
+	VBROADCASTSD 32(CX), Z14
+	VFMADD231PD  Z12, Z14, Z8
+	VFMADD231PD  Z13, Z14, Z9
+	VBROADCASTSD 40(CX), Z14
+	VFMADD231PD  Z12, Z14, Z10
+	VFMADD231PD  Z13, Z14, Z11
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VMOVUPD      Z10, 640(BX)
+	VMOVUPD      Z11, 704(BX)
+	VZEROUPPER
+	RET
 
 // func tile7x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -6138,6 +6393,73 @@ storeNarrow:
 	ADDQ    DI, CX
 	VMOVUPS Z6, K1, (CX)
 	JMP     next
+
+// func double7AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double7AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+
+step:
+	VMOVUPD      (DX), Z14
+	VMOVUPD      64(DX), Z15
+	VBROADCASTSD (CX), Z16
+	VFMADD231PD  Z14, Z16, Z0
+	VFMADD231PD  Z15, Z16, Z1
+	VBROADCASTSD 8(CX), Z16
+	VFMADD231PD  Z14, Z16, Z2
+	VFMADD231PD  Z15, Z16, Z3
+	VBROADCASTSD 16(CX), Z16
+	VFMADD231PD  Z14, Z16, Z4
+	VFMADD231PD  Z15, Z16, Z5
+	VBROADCASTSD 24(CX), Z16
+	VFMADD231PD  Z14, Z16, Z6
+	VFMADD231PD  Z15, Z16, Z7
+	VBROADCASTSD 32(CX), Z16
+	VFMADD231PD  Z14, Z16, Z8
+	VFMADD231PD  Z15, Z16, Z9
+	VBROADCASTSD 40(CX), Z16
+	VFMADD231PD  Z14, Z16, Z10
+	VFMADD231PD  Z15, Z16, Z11
+	VBROADCASTSD 48(CX), Z16
+	VFMADD231PD  Z14, Z16, Z12
+	VFMADD231PD  Z15, Z16, Z13
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VMOVUPD      Z10, 640(BX)
+	VMOVUPD      Z11, 704(BX)
+	VMOVUPD      Z12, 768(BX)
+	VMOVUPD      Z13, 832(BX)
+	VZEROUPPER
+	RET
 
 // func tile8x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -7443,6 +7765,80 @@ storeNarrow:
 	ADDQ    R8, CX
 	VMOVUPS Z7, K1, (CX)
 	JMP     next
+
+// func double8AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double8AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+
+step:
+	VMOVUPD      (DX), Z16
+	VMOVUPD      64(DX), Z17
+	VBROADCASTSD (CX), Z18
+	VFMADD231PD  Z16, Z18, Z0
+	VFMADD231PD  Z17, Z18, Z1
+	VBROADCASTSD 8(CX), Z18
+	VFMADD231PD  Z16, Z18, Z2
+	VFMADD231PD  Z17, Z18, Z3
+	VBROADCASTSD 16(CX), Z18
+	VFMADD231PD  Z16, Z18, Z4
+	VFMADD231PD  Z17, Z18, Z5
+	VBROADCASTSD 24(CX), Z18
+	VFMADD231PD  Z16, Z18, Z6
+	VFMADD231PD  Z17, Z18, Z7
+	VBROADCASTSD 32(CX), Z18
+	VFMADD231PD  Z16, Z18, Z8
+	VFMADD231PD  Z17, Z18, Z9
+	VBROADCASTSD 40(CX), Z18
+	VFMADD231PD  Z16, Z18, Z10
+	VFMADD231PD  Z17, Z18, Z11
+	VBROADCASTSD 48(CX), Z18
+	VFMADD231PD  Z16, Z18, Z12
+	VFMADD231PD  Z17, Z18, Z13
+	VBROADCASTSD 56(CX), Z18
+	VFMADD231PD  Z16, Z18, Z14
+	VFMADD231PD  Z17, Z18, Z15
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VMOVUPD      Z10, 640(BX)
+	VMOVUPD      Z11, 704(BX)
+	VMOVUPD      Z12, 768(BX)
+	VMOVUPD      Z13, 832(BX)
+	VMOVUPD      Z14, 896(BX)
+	VMOVUPD      Z15, 960(BX)
+	VZEROUPPER
+	RET
 
 // func tile9x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -8854,6 +9250,87 @@ storeNarrow:
 	ADDQ    R8, CX
 	VMOVUPS Z8, K1, (CX)
 	JMP     next
+
+// func double9AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double9AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+
+step:
+	VMOVUPD      (DX), Z18
+	VMOVUPD      64(DX), Z19
+	VBROADCASTSD (CX), Z20
+	VFMADD231PD  Z18, Z20, Z0
+	VFMADD231PD  Z19, Z20, Z1
+	VBROADCASTSD 8(CX), Z20
+	VFMADD231PD  Z18, Z20, Z2
+	VFMADD231PD  Z19, Z20, Z3
+	VBROADCASTSD 16(CX), Z20
+	VFMADD231PD  Z18, Z20, Z4
+	VFMADD231PD  Z19, Z20, Z5
+	VBROADCASTSD 24(CX), Z20
+	VFMADD231PD  Z18, Z20, Z6
+	VFMADD231PD  Z19, Z20, Z7
+	VBROADCASTSD 32(CX), Z20
+	VFMADD231PD  Z18, Z20, Z8
+	VFMADD231PD  Z19, Z20, Z9
+	VBROADCASTSD 40(CX), Z20
+	VFMADD231PD  Z18, Z20, Z10
+	VFMADD231PD  Z19, Z20, Z11
+	VBROADCASTSD 48(CX), Z20
+	VFMADD231PD  Z18, Z20, Z12
+	VFMADD231PD  Z19, Z20, Z13
+	VBROADCASTSD 56(CX), Z20
+	VFMADD231PD  Z18, Z20, Z14
+	VFMADD231PD  Z19, Z20, Z15
+	VBROADCASTSD 64(CX), Z20
+	VFMADD231PD  Z18, Z20, Z16
+	VFMADD231PD  Z19, Z20, Z17
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VMOVUPD      Z10, 640(BX)
+	VMOVUPD      Z11, 704(BX)
+	VMOVUPD      Z12, 768(BX)
+	VMOVUPD      Z13, 832(BX)
+	VMOVUPD      Z14, 896(BX)
+	VMOVUPD      Z15, 960(BX)
+	VMOVUPD      Z16, 1024(BX)
+	VMOVUPD      Z17, 1088(BX)
+	VZEROUPPER
+	RET
 
 // func tile10x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -10373,6 +10850,94 @@ storeNarrow:
 	ADDQ    R9, CX
 	VMOVUPS Z9, K1, (CX)
 	JMP     next
+
+// func double10AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double10AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+
+step:
+	VMOVUPD      (DX), Z20
+	VMOVUPD      64(DX), Z21
+	VBROADCASTSD (CX), Z22
+	VFMADD231PD  Z20, Z22, Z0
+	VFMADD231PD  Z21, Z22, Z1
+	VBROADCASTSD 8(CX), Z22
+	VFMADD231PD  Z20, Z22, Z2
+	VFMADD231PD  Z21, Z22, Z3
+	VBROADCASTSD 16(CX), Z22
+	VFMADD231PD  Z20, Z22, Z4
+	VFMADD231PD  Z21, Z22, Z5
+	VBROADCASTSD 24(CX), Z22
+	VFMADD231PD  Z20, Z22, Z6
+	VFMADD231PD  Z21, Z22, Z7
+	VBROADCASTSD 32(CX), Z22
+	VFMADD231PD  Z20, Z22, Z8
+	VFMADD231PD  Z21, Z22, Z9
+	VBROADCASTSD 40(CX), Z22
+	VFMADD231PD  Z20, Z22, Z10
+	VFMADD231PD  Z21, Z22, Z11
+	VBROADCASTSD 48(CX), Z22
+	VFMADD231PD  Z20, Z22, Z12
+	VFMADD231PD  Z21, Z22, Z13
+	VBROADCASTSD 56(CX), Z22
+	VFMADD231PD  Z20, Z22, Z14
+	VFMADD231PD  Z21, Z22, Z15
+	VBROADCASTSD 64(CX), Z22
+	VFMADD231PD  Z20, Z22, Z16
+	VFMADD231PD  Z21, Z22, Z17
+	VBROADCASTSD 72(CX), Z22
+	VFMADD231PD  Z20, Z22, Z18
+	VFMADD231PD  Z21, Z22, Z19
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VMOVUPD      Z10, 640(BX)
+	VMOVUPD      Z11, 704(BX)
+	VMOVUPD      Z12, 768(BX)
+	VMOVUPD      Z13, 832(BX)
+	VMOVUPD      Z14, 896(BX)
+	VMOVUPD      Z15, 960(BX)
+	VMOVUPD      Z16, 1024(BX)
+	VMOVUPD      Z17, 1088(BX)
+	VMOVUPD      Z18, 1152(BX)
+	VMOVUPD      Z19, 1216(BX)
+	VZEROUPPER
+	RET
 
 // func tile11x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -11998,6 +12563,101 @@ storeNarrow:
 	ADDQ    R9, CX
 	VMOVUPS Z10, K1, (CX)
 	JMP     next
+
+// func double11AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double11AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+
+step:
+	VMOVUPD      (DX), Z22
+	VMOVUPD      64(DX), Z23
+	VBROADCASTSD (CX), Z24
+	VFMADD231PD  Z22, Z24, Z0
+	VFMADD231PD  Z23, Z24, Z1
+	VBROADCASTSD 8(CX), Z24
+	VFMADD231PD  Z22, Z24, Z2
+	VFMADD231PD  Z23, Z24, Z3
+	VBROADCASTSD 16(CX), Z24
+	VFMADD231PD  Z22, Z24, Z4
+	VFMADD231PD  Z23, Z24, Z5
+	VBROADCASTSD 24(CX), Z24
+	VFMADD231PD  Z22, Z24, Z6
+	VFMADD231PD  Z23, Z24, Z7
+	VBROADCASTSD 32(CX), Z24
+	VFMADD231PD  Z22, Z24, Z8
+	VFMADD231PD  Z23, Z24, Z9
+	VBROADCASTSD 40(CX), Z24
+	VFMADD231PD  Z22, Z24, Z10
+	VFMADD231PD  Z23, Z24, Z11
+	VBROADCASTSD 48(CX), Z24
+	VFMADD231PD  Z22, Z24, Z12
+	VFMADD231PD  Z23, Z24, Z13
+	VBROADCASTSD 56(CX), Z24
+	VFMADD231PD  Z22, Z24, Z14
+	VFMADD231PD  Z23, Z24, Z15
+	VBROADCASTSD 64(CX), Z24
+	VFMADD231PD  Z22, Z24, Z16
+	VFMADD231PD  Z23, Z24, Z17
+	VBROADCASTSD 72(CX), Z24
+	VFMADD231PD  Z22, Z24, Z18
+	VFMADD231PD  Z23, Z24, Z19
+	VBROADCASTSD 80(CX), Z24
+	VFMADD231PD  Z22, Z24, Z20
+	VFMADD231PD  Z23, Z24, Z21
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VMOVUPD      Z10, 640(BX)
+	VMOVUPD      Z11, 704(BX)
+	VMOVUPD      Z12, 768(BX)
+	VMOVUPD      Z13, 832(BX)
+	VMOVUPD      Z14, 896(BX)
+	VMOVUPD      Z15, 960(BX)
+	VMOVUPD      Z16, 1024(BX)
+	VMOVUPD      Z17, 1088(BX)
+	VMOVUPD      Z18, 1152(BX)
+	VMOVUPD      Z19, 1216(BX)
+	VMOVUPD      Z20, 1280(BX)
+	VMOVUPD      Z21, 1344(BX)
+	VZEROUPPER
+	RET
 
 // func tile12x32AVX512(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX512F, CMOV, MMX+
@@ -13731,6 +14391,108 @@ storeNarrow:
 	ADDQ    R10, CX
 	VMOVUPS Z11, K1, (CX)
 	JMP     next
+
+// func double12AVX512(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, AVX512F
+TEXT ·double12AVX512(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+
+step:
+	VMOVUPD      (DX), Z24
+	VMOVUPD      64(DX), Z25
+	VBROADCASTSD (CX), Z26
+	VFMADD231PD  Z24, Z26, Z0
+	VFMADD231PD  Z25, Z26, Z1
+	VBROADCASTSD 8(CX), Z26
+	VFMADD231PD  Z24, Z26, Z2
+	VFMADD231PD  Z25, Z26, Z3
+	VBROADCASTSD 16(CX), Z26
+	VFMADD231PD  Z24, Z26, Z4
+	VFMADD231PD  Z25, Z26, Z5
+	VBROADCASTSD 24(CX), Z26
+	VFMADD231PD  Z24, Z26, Z6
+	VFMADD231PD  Z25, Z26, Z7
+	VBROADCASTSD 32(CX), Z26
+	VFMADD231PD  Z24, Z26, Z8
+	VFMADD231PD  Z25, Z26, Z9
+	VBROADCASTSD 40(CX), Z26
+	VFMADD231PD  Z24, Z26, Z10
+	VFMADD231PD  Z25, Z26, Z11
+	VBROADCASTSD 48(CX), Z26
+	VFMADD231PD  Z24, Z26, Z12
+	VFMADD231PD  Z25, Z26, Z13
+	VBROADCASTSD 56(CX), Z26
+	VFMADD231PD  Z24, Z26, Z14
+	VFMADD231PD  Z25, Z26, Z15
+	VBROADCASTSD 64(CX), Z26
+	VFMADD231PD  Z24, Z26, Z16
+	VFMADD231PD  Z25, Z26, Z17
+	VBROADCASTSD 72(CX), Z26
+	VFMADD231PD  Z24, Z26, Z18
+	VFMADD231PD  Z25, Z26, Z19
+	VBROADCASTSD 80(CX), Z26
+	VFMADD231PD  Z24, Z26, Z20
+	VFMADD231PD  Z25, Z26, Z21
+	VBROADCASTSD 88(CX), Z26
+	VFMADD231PD  Z24, Z26, Z22
+	VFMADD231PD  Z25, Z26, Z23
+	ADDQ         $0x00000060, CX
+	ADDQ         $0x00000080, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Z0, (BX)
+	VMOVUPD      Z1, 64(BX)
+	VMOVUPD      Z2, 128(BX)
+	VMOVUPD      Z3, 192(BX)
+	VMOVUPD      Z4, 256(BX)
+	VMOVUPD      Z5, 320(BX)
+	VMOVUPD      Z6, 384(BX)
+	VMOVUPD      Z7, 448(BX)
+	VMOVUPD      Z8, 512(BX)
+	VMOVUPD      Z9, 576(BX)
+	VMOVUPD      Z10, 640(BX)
+	VMOVUPD      Z11, 704(BX)
+	VMOVUPD      Z12, 768(BX)
+	VMOVUPD      Z13, 832(BX)
+	VMOVUPD      Z14, 896(BX)
+	VMOVUPD      Z15, 960(BX)
+	VMOVUPD      Z16, 1024(BX)
+	VMOVUPD      Z17, 1088(BX)
+	VMOVUPD      Z18, 1152(BX)
+	VMOVUPD      Z19, 1216(BX)
+	VMOVUPD      Z20, 1280(BX)
+	VMOVUPD      Z21, 1344(BX)
+	VMOVUPD      Z22, 1408(BX)
+	VMOVUPD      Z23, 1472(BX)
+	VZEROUPPER
+	RET
 
 // func copyStripsAVX512(dst *float32, src *float32, row int, k int, strips int, cols int)
 // Requires: AVX, AVX512F, MMX+
@@ -17554,6 +18316,31 @@ storeNarrow:
 	VMASKMOVPS Y0, Y1, (AX)
 	JMP        next
 
+// func double1AVX2(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, FMA3
+TEXT ·double1AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+step:
+	VMOVUPD      (DX), Y2
+	VMOVUPD      32(DX), Y3
+	VBROADCASTSD (CX), Y4
+	VFMADD231PD  Y2, Y4, Y0
+	VFMADD231PD  Y3, Y4, Y1
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000040, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VZEROUPPER
+	RET
+
 // func tile2x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·tile2x16AVX2(SB), NOSPLIT, $8-153
@@ -18138,6 +18925,38 @@ storeNarrow:
 	VMOVUPS    (CX), Y2
 	VMASKMOVPS Y1, Y2, (AX)
 	JMP        next
+
+// func double2AVX2(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, FMA3
+TEXT ·double2AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+step:
+	VMOVUPD      (DX), Y4
+	VMOVUPD      32(DX), Y5
+	VBROADCASTSD (CX), Y6
+	VFMADD231PD  Y4, Y6, Y0
+	VFMADD231PD  Y5, Y6, Y1
+	VBROADCASTSD 8(CX), Y6
+	VFMADD231PD  Y4, Y6, Y2
+	VFMADD231PD  Y5, Y6, Y3
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000040, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VZEROUPPER
+	RET
 
 // func tile3x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX2, FMA3, MMX+
@@ -18831,6 +19650,45 @@ storeNarrow:
 	VMOVUPS    (CX), Y3
 	VMASKMOVPS Y2, Y3, (AX)
 	JMP        next
+
+// func double3AVX2(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, FMA3
+TEXT ·double3AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+step:
+	VMOVUPD      (DX), Y6
+	VMOVUPD      32(DX), Y7
+	VBROADCASTSD (CX), Y8
+	VFMADD231PD  Y6, Y8, Y0
+	VFMADD231PD  Y7, Y8, Y1
+	VBROADCASTSD 8(CX), Y8
+	VFMADD231PD  Y6, Y8, Y2
+	VFMADD231PD  Y7, Y8, Y3
+	VBROADCASTSD 16(CX), Y8
+	VFMADD231PD  Y6, Y8, Y4
+	VFMADD231PD  Y7, Y8, Y5
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000040, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VZEROUPPER
+	RET
 
 // func tile4x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX2, FMA3, MMX+
@@ -19634,6 +20492,52 @@ storeNarrow:
 	VMOVUPS    (CX), Y4
 	VMASKMOVPS Y3, Y4, (AX)
 	JMP        next
+
+// func double4AVX2(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, FMA3
+TEXT ·double4AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+step:
+	VMOVUPD      (DX), Y8
+	VMOVUPD      32(DX), Y9
+	VBROADCASTSD (CX), Y10
+	VFMADD231PD  Y8, Y10, Y0
+	VFMADD231PD  Y9, Y10, Y1
+	VBROADCASTSD 8(CX), Y10
+	VFMADD231PD  Y8, Y10, Y2
+	VFMADD231PD  Y9, Y10, Y3
+	VBROADCASTSD 16(CX), Y10
+	VFMADD231PD  Y8, Y10, Y4
+	VFMADD231PD  Y9, Y10, Y5
+	VBROADCASTSD 24(CX), Y10
+	VFMADD231PD  Y8, Y10, Y6
+	VFMADD231PD  Y9, Y10, Y7
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000040, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VMOVUPD      Y6, 192(BX)
+	VMOVUPD      Y7, 224(BX)
+	VZEROUPPER
+	RET
 
 // func tile5x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX2, FMA3, MMX+
@@ -20545,6 +21449,59 @@ storeNarrow:
 	VMOVUPS    (CX), Y5
 	VMASKMOVPS Y4, Y5, (AX)
 	JMP        next
+
+// func double5AVX2(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, FMA3
+TEXT ·double5AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+step:
+	VMOVUPD      (DX), Y10
+	VMOVUPD      32(DX), Y11
+	VBROADCASTSD (CX), Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VFMADD231PD  Y11, Y12, Y1
+	VBROADCASTSD 8(CX), Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VFMADD231PD  Y11, Y12, Y3
+	VBROADCASTSD 16(CX), Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VFMADD231PD  Y11, Y12, Y5
+	VBROADCASTSD 24(CX), Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VFMADD231PD  Y11, Y12, Y7
+	VBROADCASTSD 32(CX), Y12
+	VFMADD231PD  Y10, Y12, Y8
+	VFMADD231PD  Y11, Y12, Y9
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000040, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VMOVUPD      Y6, 192(BX)
+	VMOVUPD      Y7, 224(BX)
+	VMOVUPD      Y8, 256(BX)
+	VMOVUPD      Y9, 288(BX)
+	VZEROUPPER
+	RET
 
 // func tile6x16AVX2(k int, a *float32, aRow int, aCol int, aPanel int, b *float32, bRow int, bRows *int, bApart int, bSplit *int, bStrip int, c *float32, ldc int, cApart int, cPanel int, panels int, strips int, cols int, cols2 int, add bool)
 // Requires: AVX, AVX2, FMA3, MMX+
@@ -21566,6 +22523,66 @@ storeNarrow:
 	VMOVUPS    (CX), Y6
 	VMASKMOVPS Y5, Y6, (AX)
 	JMP        next
+
+// func double6AVX2(k int, a *float64, b *float64, sums *float64)
+// Requires: AVX, FMA3
+TEXT ·double6AVX2(SB), NOSPLIT, $0-32
+	MOVQ   k+0(FP), AX
+	MOVQ   a+8(FP), CX
+	MOVQ   b+16(FP), DX
+	MOVQ   sums+24(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+
+step:
+	VMOVUPD      (DX), Y12
+	VMOVUPD      32(DX), Y13
+	VBROADCASTSD (CX), Y14
+	VFMADD231PD  Y12, Y14, Y0
+	VFMADD231PD  Y13, Y14, Y1
+	VBROADCASTSD 8(CX), Y14
+	VFMADD231PD  Y12, Y14, Y2
+	VFMADD231PD  Y13, Y14, Y3
+	VBROADCASTSD 16(CX), Y14
+	VFMADD231PD  Y12, Y14, Y4
+	VFMADD231PD  Y13, Y14, Y5
+	VBROADCASTSD 24(CX), Y14
+	VFMADD231PD  Y12, Y14, Y6
+	VFMADD231PD  Y13, Y14, Y7
+	VBROADCASTSD 32(CX), Y14
+	VFMADD231PD  Y12, Y14, Y8
+	VFMADD231PD  Y13, Y14, Y9
+	VBROADCASTSD 40(CX), Y14
+	VFMADD231PD  Y12, Y14, Y10
+	VFMADD231PD  Y13, Y14, Y11
+	ADDQ         $0x00000030, CX
+	ADDQ         $0x00000040, DX
+	DECQ         AX
+	JNE          step
+	VMOVUPD      Y0, (BX)
+	VMOVUPD      Y1, 32(BX)
+	VMOVUPD      Y2, 64(BX)
+	VMOVUPD      Y3, 96(BX)
+	VMOVUPD      Y4, 128(BX)
+	VMOVUPD      Y5, 160(BX)
+	VMOVUPD      Y6, 192(BX)
+	VMOVUPD      Y7, 224(BX)
+	VMOVUPD      Y8, 256(BX)
+	VMOVUPD      Y9, 288(BX)
+	VMOVUPD      Y10, 320(BX)
+	VMOVUPD      Y11, 352(BX)
+	VZEROUPPER
+	RET
 
 // func copyStripsAVX2(dst *float32, src *float32, row int, k int, strips int, cols int)
 // Requires: AVX, MMX+
