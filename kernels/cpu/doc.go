@@ -25,8 +25,8 @@
 //     workspace.go.
 //   - copy.go: strided and contiguous copies, cat, stack, pad, flip, triangles.
 //   - index.go: gather, index select, scatter and index add, one-hot.
-//   - rows.go gives the operations along axes their rows: reduce.go, reduce_arg.go, reduce_var.go, softmax.go, scan.go,
-//     norm.go, cross_entropy.go.
+//   - rows.go gives the operations along axes their rows, rows_abreast.go several short ones at a time: reduce.go,
+//     reduce_arg.go, reduce_var.go, softmax.go, scan.go, norm.go, cross_entropy.go.
 //   - matmul.go and attention.go: matrix products, by internal/matmul.
 //
 // The vector kernels are in internal/vec, the goroutines in internal/par.

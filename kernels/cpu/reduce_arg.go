@@ -31,5 +31,5 @@ func argExtreme(l *kernels.Launch, reduce func(x []float32) float32) {
 		if values != nil {
 			values[row] = x[i]
 		}
-	})
+	}, nil)
 }

@@ -13,7 +13,7 @@ func Var(l *kernels.Launch) {
 	eachResult(l, func(row int, x []float32) {
 		_, squares := deviations(x)
 		y[row] = squares / float32(max(0, float64(len(x))-l.Floats[0]))
-	})
+	}, nil)
 }
 
 // deviations are the mean of x and the sum of the squares of the deviations from it. The mean is that of the distances

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/weft-ml/weft/kernels"
+	"github.com/weft-ml/weft/kernels/cpu/internal/matmul"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
 )
 
@@ -97,19 +98,19 @@ func parRows(rows, n int, f func(lo, hi int)) { par.For(rows, 1+rowGrain/max(1, 
 
 // eachRow calls f for every row of the operands along the axis l.Ints[0], and for the same row of the result. For short
 // rows, for which one call each would take too long, bundle does the same for up to bundleRows contiguous rows of n
-// elements; nil if there is no such function.
-func eachRow(l *kernels.Launch, f rowFunc, bundle bundleFunc) {
-	rowJobs.Get().(*rowJob).do(l, f, nil, bundle)
+// elements, and abreast for rows abreast; either is nil if there is no such function.
+func eachRow(l *kernels.Launch, f rowFunc, bundle bundleFunc, abreast abreastFunc) {
+	rowJobs.Get().(*rowJob).do(l, f, nil, bundle, abreast)
 }
 
 // eachRange is eachRow of one operand where f computes rows [lo, hi), and so may begin one before another is done.
-func eachRange(l *kernels.Launch, f rangeFunc, bundle bundleFunc) {
-	rowJobs.Get().(*rowJob).do(l, nil, f, bundle)
+func eachRange(l *kernels.Launch, f rangeFunc, bundle bundleFunc, abreast abreastFunc) {
+	rowJobs.Get().(*rowJob).do(l, nil, f, bundle, abreast)
 }
 
-func (j *rowJob) do(l *kernels.Launch, f rowFunc, rows rangeFunc, bundle bundleFunc) {
+func (j *rowJob) do(l *kernels.Launch, f rowFunc, rows rangeFunc, bundle bundleFunc, abreast abreastFunc) {
 	axes := l.Ints[:1]
-	j.l, j.f, j.rows, j.bundle = l, f, rows, bundle
+	j.l, j.f, j.rows, j.bundle, j.abreast = l, f, rows, bundle, abreast
 	j.out.Set(&l.Out[0].Layout, axes)
 	for k := range l.In {
 		j.in[k].Set(&l.In[k].Layout, axes)
@@ -117,7 +118,7 @@ func (j *rowJob) do(l *kernels.Launch, f rowFunc, rows rangeFunc, bundle bundleF
 	if j.out.N > 0 {
 		parRows(j.out.Results(), j.out.N, j.body)
 	}
-	j.l, j.f, j.rows, j.bundle = nil, nil, nil, nil
+	j.l, j.f, j.rows, j.bundle, j.abreast = nil, nil, nil, nil, nil
 	rowJobs.Put(j)
 }
 
@@ -130,13 +131,14 @@ type (
 
 // A rowJob is one call of eachRow. It is used again, so that an op call allocates nothing.
 type rowJob struct {
-	l      *kernels.Launch
-	f      rowFunc
-	rows   rangeFunc // instead of f
-	bundle bundleFunc
-	out    reduction
-	in     [2]reduction
-	body   func(lo, hi int) // run, made once
+	l       *kernels.Launch
+	f       rowFunc
+	rows    rangeFunc // instead of f
+	bundle  bundleFunc
+	abreast abreastFunc
+	out     reduction
+	in      [2]reduction
+	body    func(lo, hi int) // run, made once
 }
 
 var rowJobs = sync.Pool{New: func() any {
@@ -182,11 +184,42 @@ func (j *rowJob) runBundles(lo, hi int) {
 	}
 }
 
-func (j *rowJob) run(lo, hi int) {
-	if j.bundled() {
-		j.runBundles(lo, hi)
-		return
+// sideBySide tells whether rows can be computed abreast.
+func (j *rowJob) sideBySide() bool {
+	if j.abreast == nil || !j.out.abreast() {
+		return false
 	}
+	for k := range j.l.In {
+		if !j.in[k].abreast() {
+			return false
+		}
+	}
+	return true
+}
+
+// runAbreast computes rows [lo, hi) abreast.
+func (j *rowJob) runAbreast(lo, hi int) {
+	w := newAbreastJob()
+	for k, a := range j.l.In {
+		w.operand(&j.in[k], a)
+	}
+	w.operand(&j.out, j.l.Out[0])
+	w.run(lo, hi, j.abreast)
+}
+
+func (j *rowJob) run(lo, hi int) {
+	switch {
+	case j.bundled():
+		j.runBundles(lo, hi)
+	case j.sideBySide():
+		j.runAbreast(lo, hi)
+	default:
+		j.runRows(lo, hi)
+	}
+}
+
+// runRows computes rows [lo, hi) one after the other.
+func (j *rowJob) runRows(lo, hi int) {
 	y := newRowAccess(&j.out, j.l.Out[0], hi)
 	var x [2]rowAccess
 	var rows [2][]float32
@@ -210,10 +243,17 @@ func (j *rowJob) run(lo, hi int) {
 	}
 }
 
-// eachResult calls f for every row of the first operand along the axes l.Ints, with its number.
-func eachResult(l *kernels.Launch, f func(row int, x []float32)) {
+// eachResult calls f for every row of the first operand along the axes l.Ints, with its number. abreast does the same
+// for rows abreast; nil if there is no such function.
+func eachResult(l *kernels.Launch, f func(row int, x []float32), abreast abreastFunc) {
 	r := reductionOf(l.In[0], l.Ints)
 	parRows(l.Out[0].Len(), r.N, func(lo, hi int) {
+		if abreast != nil && r.abreast() {
+			w := newAbreastJob()
+			w.operand(r, l.In[0])
+			w.run(lo, hi, abreast)
+			return
+		}
 		x := newRowAccess(r, l.In[0], hi)
 		for row := lo; row < hi; row++ {
 			f(row, x.read(row))
@@ -252,6 +292,10 @@ func (a *rowAccess) group(row int) {
 	}
 	if a.buf == nil {
 		a.buf = borrow(a.have * (a.r.N + accessPad))
+	}
+	if last := a.r.Kept.Rank - 1; last >= 0 && a.r.Kept.Strides[last] == 1 { // only neighbours
+		at := a.r.Kept.Cursor(row)
+		a.have = min(a.have, at.Run())
 	}
 }
 
@@ -318,6 +362,10 @@ func (a *rowAccess) copyGroup(store bool) {
 		}
 		return
 	}
+	if a.have >= 4 && a.r.Reduced.Strides[a.r.Reduced.Rank-1] > 0 && consecutive(starts[:a.have]) {
+		a.transposeGroup(starts[0], store)
+		return
+	}
 	for i := range a.r.N {
 		for k, start := range starts[:a.have] {
 			if store {
@@ -327,6 +375,23 @@ func (a *rowAccess) copyGroup(store bool) {
 			}
 		}
 		at.Next()
+	}
+}
+
+// transposeGroup is copyGroup for rows that are neighbours in memory, the first of which begins at start.
+func (a *rowAccess) transposeGroup(start int, store bool) {
+	buf, pitch := *a.buf, a.r.N+accessPad
+	stride := a.r.Reduced.Strides[a.r.Reduced.Rank-1]
+	at := a.r.Reduced.Cursor(0)
+	for i := 0; i < a.r.N; {
+		run, data := at.Run(), a.data[start+at.Offset:]
+		if store {
+			matmul.Transpose(data, stride, matmul.Matrix{Data: buf[i:], RowStride: pitch, ColStride: 1}, a.have, run)
+		} else {
+			matmul.Transpose(buf[i:], pitch, matmul.Matrix{Data: data, RowStride: stride, ColStride: 1}, run, a.have)
+		}
+		at.Skip(run)
+		i += run
 	}
 }
 

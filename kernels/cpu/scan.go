@@ -20,6 +20,10 @@ func CumSum(l *kernels.Launch) {
 		cumSumIntegers[uint8](l)
 		return
 	}
+	abreast := cumSumAbreast
+	if l.Ints[1] == 1 {
+		abreast = cumSumFromEndAbreast
+	}
 	eachRow(l, func(y []float32, in [][]float32) {
 		x := in[0]
 		var sum float64
@@ -34,7 +38,25 @@ func CumSum(l *kernels.Launch) {
 			sum += float64(x[i])
 			y[i] = float32(sum)
 		}
-	}, nil)
+	}, nil, abreast)
+}
+
+func cumSumAbreast(w *abreastJob, _ int) {
+	sum := w.a
+	clear(sum)
+	for i, x := range w.rows[0] {
+		vecAdd(sum, sum, x, nil)
+		copy(w.rows[1][i], sum)
+	}
+}
+
+func cumSumFromEndAbreast(w *abreastJob, _ int) {
+	sum := w.a
+	clear(sum)
+	for i := len(w.rows[0]) - 1; i >= 0; i-- {
+		vecAdd(sum, sum, w.rows[0][i], nil)
+		copy(w.rows[1][i], sum)
+	}
 }
 
 func cumSumIntegers[T int64 | int32 | uint8](l *kernels.Launch) {
@@ -67,7 +89,7 @@ func CumProd(l *kernels.Launch) {
 			product *= float64(v)
 			y[i] = float32(product)
 		}
-	}, nil)
+	}, nil, nil)
 }
 
 // Recurrence is y[i] = a[i]*y[i-1] + b[i] along the axis l.Ints[0], from y[-1] = 0, or y[i] = a[i]*y[i+1] + b[i] from
@@ -87,7 +109,7 @@ func Recurrence(l *kernels.Launch) {
 			v = float32(a[i]*v) + b[i]
 			y[i] = v
 		}
-	}, nil)
+	}, nil, nil)
 }
 
 // CumMax finds the largest element so far along the axis l.Ints[0] and its index, the last of equal ones. From a NaN on

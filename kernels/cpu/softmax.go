@@ -11,7 +11,7 @@ import (
 // operations: each kernel has the bits of its composition.
 
 // Softmax computes e = exp(x - max(x)) and y = e * (1/sum(e)) along the axis l.Ints[0], 1/sum being an IEEE division.
-func Softmax(l *kernels.Launch) { eachRange(l, softmaxRows, softmaxBundle) }
+func Softmax(l *kernels.Launch) { eachRange(l, softmaxRows, softmaxBundle, softmaxAbreast) }
 
 // softmaxRows looks for the largest element of the next row before it scales one, as the last additions of a sum take
 // long and little of a processor.
@@ -41,13 +41,26 @@ func softmaxBundle(y []float32, in [][]float32, n int) {
 	vec.ScaleRows(y, y, scale, n)
 }
 
+func softmaxAbreast(w *abreastJob, _ int) {
+	x, y, largest, sum := w.rows[0], w.rows[1], w.a, w.b
+	x.max(largest)
+	y.expSub(x, largest)
+	y.sum(sum, w.levels)
+	scale := w.a
+	vec.Fill(scale, 1)
+	vecDiv(scale, scale, sum, nil)
+	for _, e := range y {
+		vecMul(e, e, scale, nil)
+	}
+}
+
 // SoftmaxGrad computes y * (g - sum(g*y)) along the axis l.Ints[0]. The operands are y and g.
 func SoftmaxGrad(l *kernels.Launch) {
 	row := softmaxGradRow
 	if l.Out[0].Len() >= nonTemporalFrom {
 		row = softmaxGradRowNonTemporal
 	}
-	eachRow(l, row, softmaxGradBundle)
+	eachRow(l, row, softmaxGradBundle, softmaxGradAbreast)
 }
 
 func softmaxGradRow(dx []float32, in [][]float32) {
@@ -73,13 +86,37 @@ func softmaxGradBundle(dx []float32, in [][]float32, n int) {
 	vec.SoftmaxGradRows(dx, y, g, dot, n)
 }
 
+func softmaxGradAbreast(w *abreastJob, _ int) {
+	y, g, dx, dot, rest := w.rows[0], w.rows[1], w.rows[2], w.a, w.b
+	for i, product := range w.scratch {
+		vecMul(product, g[i], y[i], nil)
+	}
+	w.scratch.sum(dot, w.levels)
+	for i := range dx {
+		vecSub(rest, g[i], dot, nil)
+		vecMul(dx[i], y[i], rest, nil)
+	}
+}
+
 // LogSoftmax computes (x - m) - log(sum(exp(x - m))), m = max(x), along the axis l.Ints[0].
 func LogSoftmax(l *kernels.Launch) {
 	eachRow(l, func(y []float32, in [][]float32) {
 		x := in[0]
 		m := vec.Max(x)
 		vec.SubSub(y, x, m, logOf(vec.SumExpSub(x, m)))
-	}, nil)
+	}, nil, logSoftmaxAbreast)
+}
+
+func logSoftmaxAbreast(w *abreastJob, _ int) {
+	x, y, largest, log := w.rows[0], w.rows[1], w.a, w.b
+	x.max(largest)
+	w.scratch.expSub(x, largest)
+	w.scratch.sum(log, w.levels)
+	vecLog(log, log, nil, nil)
+	for i := range y {
+		vecSub(y[i], x[i], largest, nil)
+		vecSub(y[i], y[i], log, nil)
+	}
 }
 
 // LogSoftmaxGrad computes g - exp(y)*sum(g) along the axis l.Ints[0]. The operands are y and g.
@@ -87,7 +124,17 @@ func LogSoftmaxGrad(l *kernels.Launch) {
 	eachRow(l, func(dx []float32, in [][]float32) {
 		y, g := in[0], in[1]
 		vec.LogSoftmaxGrad(dx, y, g, vec.Sum(g))
-	}, nil)
+	}, nil, logSoftmaxGradAbreast)
+}
+
+func logSoftmaxGradAbreast(w *abreastJob, _ int) {
+	y, g, dx, sum, e := w.rows[0], w.rows[1], w.rows[2], w.a, w.b
+	g.sum(sum, w.levels)
+	for i := range dx {
+		vecExp(e, y[i], nil, nil)
+		vecMul(e, e, sum, nil)
+		vecSub(dx[i], g[i], e, nil)
+	}
 }
 
 // LogSumExp computes m + log(sum(exp(x - m))) along the axes l.Ints, m being max(x), or 0 if that is infinite.
@@ -99,7 +146,23 @@ func LogSumExp(l *kernels.Launch) {
 			m = 0
 		}
 		y[row] = m + logOf(vec.SumExpSub(x, m))
-	})
+	}, func(w *abreastJob, row int) { logSumExpAbreast(w, y, row) })
+}
+
+// logSumExpAbreast sets y[row] to the result of each row.
+func logSumExpAbreast(w *abreastJob, y []float32, row int) {
+	x, largest := w.rows[0], w.a
+	x.max(largest)
+	for i, m := range largest {
+		if math.IsInf(float64(m), 0) {
+			largest[i] = 0
+		}
+	}
+	y = y[row:][:len(largest)]
+	w.scratch.expSub(x, largest)
+	w.scratch.sum(y, w.levels)
+	vecLog(y, y, nil, nil)
+	vecAdd(y, largest, y, nil)
 }
 
 var vecLog = vec.Instr("log")

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
 )
 
@@ -110,4 +111,53 @@ func TestShortRows(t *testing.T) {
 		}
 		t.Run(k.name, func(t *testing.T) { runJobs(t, jobs) })
 	}
+}
+
+// Rows that are neighbours in memory, which are computed abreast or transposed, have the bits of their definitions.
+func TestNeighbouringRows(t *testing.T) {
+	shapes := [][]int{
+		{1, 20}, {2, 16}, {3, 15}, {5, 1030}, {8, 2100}, {127, 33}, {128, 200}, {129, 37}, {2100, 21},
+		{2, 7, 50}, {40, 3, 18}, {3, 130, 19}, {2, 3, 9, 5}, {3, 6, 16, 2}, {2, 140, 3, 7},
+	}
+	zeros := newTensor(kernels.Float32, 5, 40)
+	fill(Slice[float32](zeros), math32.Copysign(0, -1))
+	for _, k := range alongAxes {
+		r := rand.New(rand.NewPCG(11, 12))
+		jobs := []job{alongAxis(k.kernel, append([]int{0}, k.more...), []kernels.Arg{zeros, zeros}[:k.args], k.of)}
+		for _, shape := range shapes {
+			for i, name := range []string{"contiguous", "sliced", "row", "reversed axes"} {
+				in := []kernels.Arg{normal(r, layouts[name](kernels.Float32, shape), i < 2)}
+				if k.args == 2 {
+					in = append(in, normal(r, newTensor(kernels.Float32, shape...), false))
+				}
+				for axis := range shape {
+					jobs = append(jobs, alongAxis(k.kernel, append([]int{axis}, k.more...), in, k.of))
+				}
+			}
+		}
+		t.Run(k.name, func(t *testing.T) { runJobs(t, jobs) })
+	}
+}
+
+// So has logsumexp, also where all elements of rows are infinite.
+func TestLogSumExpOfNeighbouringRows(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	logSumExp := reductions[len(reductions)-1]
+	var jobs []job
+	for _, shape := range [][]int{{1, 20}, {5, 1030}, {128, 200}, {129, 37}, {40, 3, 18}, {9, 17, 20}} {
+		for _, name := range []string{"contiguous", "sliced", "reversed axes"} {
+			for _, axes := range subsets(len(shape)) {
+				for _, corners := range []bool{false, true} {
+					a := normal(r, layouts[name](kernels.Float32, shape), corners)
+					jobs = appendReduction(jobs, a, axes, nil, logSumExp.kernel, logSumExp.of)
+				}
+			}
+		}
+	}
+	for _, v := range []float32{math32.Inf(-1), math32.Inf(1)} {
+		a := newTensor(kernels.Float32, 6, 30)
+		fill(Slice[float32](a), v)
+		jobs = appendReduction(jobs, a, []int{0}, nil, logSumExp.kernel, logSumExp.of)
+	}
+	runJobs(t, jobs)
 }
