@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/weft-ml/weft/kernels"
 )
@@ -42,20 +43,25 @@ func CumSum(l *kernels.Launch) {
 }
 
 func cumSumAbreast(w *abreastJob, _ int) {
-	sum := w.a
-	clear(sum)
+	var sums [abreastMost]float64
 	for i, x := range w.rows[0] {
-		vecAdd(sum, sum, x, nil)
-		copy(w.rows[1][i], sum)
+		addToAll(w.rows[1][i], sums[:], x)
 	}
 }
 
 func cumSumFromEndAbreast(w *abreastJob, _ int) {
-	sum := w.a
-	clear(sum)
-	for i := len(w.rows[0]) - 1; i >= 0; i-- {
-		vecAdd(sum, sum, w.rows[0][i], nil)
-		copy(w.rows[1][i], sum)
+	var sums [abreastMost]float64
+	for i, x := range slices.Backward(w.rows[0]) {
+		addToAll(w.rows[1][i], sums[:], x)
+	}
+}
+
+// addToAll adds an element of each row to its sum.
+func addToAll(y []float32, sums []float64, x []float32) {
+	sums, y = sums[:len(x)], y[:len(x)]
+	for k, v := range x {
+		sums[k] += float64(v)
+		y[k] = float32(sums[k])
 	}
 }
 
