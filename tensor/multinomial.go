@@ -28,7 +28,7 @@ func (s *Scope) Multinomial(weights *Tensor, n int, replacement bool) *Tensor {
 	drawn := slices.Clone(w.layout.Shape)
 	drawn[len(drawn)-1] = n
 	if sizeOf(op, drawn) == 0 {
-		return w.constant(0, Int64, drawn...)
+		return s.newFull(w, 0, Int64, drawn...)
 	}
 	return s.Region("", func() []*Tensor {
 		w := w.To(Float32)

@@ -110,7 +110,7 @@ func (t *Tensor) MaskedAttention(k, v, mask *Tensor, first, last int, dropout, s
 	}
 	drops := dropout > 0 && s.trains()
 	if drops && mask == nil {
-		mask = t.constant(0, t.dtype)
+		mask = s.newFull(t, 0, t.dtype)
 	}
 	if mask != nil {
 		in = append(in, mask.expandIfPossible(scores))
@@ -276,10 +276,10 @@ func attentionProbabilities(c *ctx, scores *Tensor, mask []*Tensor) *Tensor {
 		scores = scores.Add(mask[0])
 	}
 	if last < n-1 {
-		scores = scores.MaskedFill(scores.constant(1, Bool, t, n).Triu(1+last), math.Inf(-1))
+		scores = scores.MaskedFill(c.scope.newFull(scores, 1, Bool, t, n).Triu(1+last), math.Inf(-1))
 	}
 	if first > -t {
-		scores = scores.MaskedFill(scores.constant(1, Bool, t, n).Tril(max(first, -t)-1), math.Inf(-1))
+		scores = scores.MaskedFill(c.scope.newFull(scores, 1, Bool, t, n).Tril(max(first, -t)-1), math.Inf(-1))
 	}
 	if n == 0 || len(mask) == 0 && first <= -t {
 		return scores.Softmax(-1)

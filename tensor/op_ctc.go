@@ -292,7 +292,7 @@ func ctcGradCompose(c *ctx) *Tensor {
 		inside := masked(func(r, _ int) bool { return t < lengths[r] }).EqualScalar(0)
 		parts[t] = inside.Where(parts[t].Sub(likelihood), FromSlice([]float64{low}).To(dt)).Exp()
 	}
-	total := x.constant(0, dt, x.Shape()...).ScatterAdd(2, all, Stack(0, parts...))
+	total := c.scope.newFull(x, 0, dt, x.Shape()...).ScatterAdd(2, all, Stack(0, parts...))
 	return total.Mul(g.Unsqueeze(-1)).Neg().To(c.In[0].dtype)
 }
 

@@ -137,7 +137,7 @@ func addVJP(c *ctx, g *Tensor, read *Op) []*Tensor {
 
 // zeros is a tensor of zeros like operand i.
 func (c *ctx) zeros(i int) *Tensor {
-	return c.In[i].constant(0, c.In[i].dtype, c.shape(i)...)
+	return c.scope.newFull(c.In[i], 0, c.In[i].dtype, c.shape(i)...)
 }
 
 func indexAddShape(c *ctx) {

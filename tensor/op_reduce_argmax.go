@@ -40,7 +40,7 @@ func argExtreme(o *Op, name, doc string, largest, values bool, k func(l *kernels
 		op.NoGrad, op.Saves = "", []saves{saveOut(1)}
 		op.VJP = func(c *ctx, g *Tensor) []*Tensor {
 			axis := c.Ints[0]
-			zeros := g.constant(0, g.dtype, c.shape(0)...)
+			zeros := c.scope.newFull(g, 0, g.dtype, c.shape(0)...)
 			return []*Tensor{zeros.Scatter(axis, c.Out[1].Unsqueeze(axis), g.Unsqueeze(axis))}
 		}
 	}

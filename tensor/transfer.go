@@ -122,6 +122,11 @@ func (s *Scope) beside(x *Tensor, f func() *Tensor) *Tensor {
 	return f()
 }
 
+// newFull is all elements equal to v, on the device of x.
+func (s *Scope) newFull(x *Tensor, v float64, dt DType, shape ...int) *Tensor {
+	return s.beside(x, func() *Tensor { return s.Full(v, dt) }).Expand(shape...)
+}
+
 // deviceOf is the device on which an operation on ts runs: that of the first tensor which is not host data.
 func (s *Scope) deviceOf(ts []*Tensor) *Device {
 	for _, t := range ts {
