@@ -770,8 +770,10 @@ func TestVerify(t *testing.T) {
 func TestValuesAreReplaced(t *testing.T) {
 	type inner struct{ N int }
 	type Promoted struct{ P int }
+	type hidden map[string]int
 	type value struct {
 		Promoted
+		hidden
 		Loss   float64        `json:",omitempty"`
 		Seen   map[string]int `json:",omitempty"`
 		List   []map[string]int
@@ -791,7 +793,8 @@ func TestValuesAreReplaced(t *testing.T) {
 	}
 	want := *v
 	want.Seen, want.List, want.Secret, want.own = map[string]int{"a": 1}, []map[string]int{{"b": 1}}, 7, 8
-	*v = value{Promoted{5}, 5, map[string]int{"z": 1}, []map[string]int{{"y": 1}, {"x": 2}}, [2]inner{{1}, {2}}, at, 3,
+	want.hidden = hidden{"h": 1} // not in JSON
+	*v = value{Promoted{5}, hidden{"h": 1}, 5, map[string]int{"z": 1}, []map[string]int{{"y": 1}, {"x": 2}}, [2]inner{{1}, {2}}, at, 3,
 		time.Now(), 7, 8}
 	at.N = 9
 	if err := decode(v, text); err != nil || at.N != 1 || v.At != at || !reflect.DeepEqual(*v, want) {

@@ -234,24 +234,24 @@ func forget(v reflect.Value) {
 			return // it knows
 		}
 	}
-	switch v.Kind() {
-	case reflect.Pointer:
+	switch k := v.Kind(); {
+	case k == reflect.Pointer:
 		if !v.IsNil() {
 			forget(v.Elem())
 		}
-	case reflect.Interface:
+	case k == reflect.Interface:
 		if v.Elem().Kind() == reflect.Pointer {
 			forget(v.Elem())
 		}
-	case reflect.Map:
+	case k == reflect.Map && v.CanSet(): // not an embedded one of an unexported type
 		v.Clear()
-	case reflect.Slice:
+	case k == reflect.Slice && v.CanSet():
 		v.Slice(0, v.Cap()).Clear()
-	case reflect.Array:
+	case k == reflect.Array:
 		for i := range v.Len() {
 			forget(v.Index(i))
 		}
-	case reflect.Struct:
+	case k == reflect.Struct:
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); (f.IsExported() || f.Anonymous) && f.Tag.Get("json") != "-" {
 				forget(v.Field(i))
