@@ -157,7 +157,7 @@ func zeros(x *tensor.Tensor, shape ...int) *tensor.Tensor {
 	if shape == nil {
 		shape = x.Shape()
 	}
-	return engine.Beside(x, func() *tensor.Tensor { return x.Scope().Full(0, x.DType(), shape...) })
+	return engine.NewFull(x, 0, x.DType(), shape...)
 }
 
 // jacobian stacks the gradients of the elements of y.

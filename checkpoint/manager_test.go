@@ -794,7 +794,8 @@ func TestValuesAreReplaced(t *testing.T) {
 	want := *v
 	want.Seen, want.List, want.Secret, want.own = map[string]int{"a": 1}, []map[string]int{{"b": 1}}, 7, 8
 	want.hidden = hidden{"h": 1} // not in JSON
-	*v = value{Promoted{5}, hidden{"h": 1}, 5, map[string]int{"z": 1}, []map[string]int{{"y": 1}, {"x": 2}}, [2]inner{{1}, {2}}, at, 3,
+	*v = value{Promoted{5}, hidden{"h": 1}, 5,
+		map[string]int{"z": 1}, []map[string]int{{"y": 1}, {"x": 2}}, [2]inner{{1}, {2}}, at, 3,
 		time.Now(), 7, 8}
 	at.N = 9
 	if err := decode(v, text); err != nil || at.N != 1 || v.At != at || !reflect.DeepEqual(*v, want) {

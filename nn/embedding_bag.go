@@ -69,7 +69,7 @@ func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tens
 	for _, row := range e.Padded { // to a bag behind the others, which is cut off
 		bag = indices.EqualScalar(float64(row)).Where(tensor.Of(int64(bags)), bag)
 	}
-	zeros := newFull(rows, 0, dtype, bags+len(e.Padded), width)
+	zeros := engine.NewFull(rows, 0, dtype, bags+len(e.Padded), width)
 	if weights != nil {
 		rows = rows.Mul(weights.Unsqueeze(-1))
 	}
@@ -81,8 +81,8 @@ func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tens
 		y = zeros.IndexAdd(0, bag, rows)
 	}
 	if e.Mode == "mean" {
-		ones := newFull(rows, 1, dtype, rows.Dim(0))
-		count := newFull(rows, 0, dtype, bags+len(e.Padded)).IndexAdd(0, bag, ones)
+		ones := engine.NewFull(rows, 1, dtype, rows.Dim(0))
+		count := engine.NewFull(rows, 0, dtype, bags+len(e.Padded)).IndexAdd(0, bag, ones)
 		y = y.Div(count.Clamp(1, float64(rows.Dim(0)+1)).Unsqueeze(-1))
 	}
 	return y.Slice(0, 0, bags).To(result)

@@ -42,7 +42,7 @@ func newRunningStats(channels int, c layerConfig) RunningStats {
 func (r *RunningStats) move(s *tensor.Scope, mean, variance *tensor.Tensor) {
 	count := r.Batches
 	if !r.Cumulative {
-		count = newFull(mean, 1/r.Momentum, mean.DType())
+		count = engine.NewFull(mean, 1/r.Momentum, mean.DType())
 	}
 	update(s, runningAverage, r.Mean, nil, mean, count)
 	update(s, runningAverage, r.Var, nil, variance, count)
@@ -111,7 +111,7 @@ func scaleShift(x, mean, scale, bias *tensor.Tensor) *tensor.Tensor {
 		switch {
 		case i == 0:
 		case in[i] == nil:
-			in[i] = newFull(x, neutral, x.DType())
+			in[i] = engine.NewFull(x, neutral, x.DType())
 		default:
 			in[i] = perChannel(in[i], x)
 		}
@@ -205,7 +205,7 @@ func (n *BatchNorm) Forward(x *tensor.Tensor) *tensor.Tensor {
 func batchNormed(x, weight, bias *tensor.Tensor, eps float64, others []int) (y, mean, variance *tensor.Tensor) {
 	s, shape := x.Scope(), []int{x.Dim(1)}
 	if weight == nil {
-		weight, bias = newFull(x, 1, x.DType(), shape...), newFull(x, 0, x.DType(), shape...)
+		weight, bias = engine.NewFull(x, 1, x.DType(), shape...), engine.NewFull(x, 0, x.DType(), shape...)
 	}
 	y = autograd.CustomIn(tensor.Float32, "batch_norm",
 		func(c *autograd.Ctx, in ...*tensor.Tensor) *tensor.Tensor {

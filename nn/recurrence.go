@@ -146,7 +146,7 @@ func (r *recurrence) forward(l loop) []frame {
 	h, c := l.h, l.c
 	var zero *tensor.Tensor
 	if r.alive != nil {
-		zero = newFull(l.x, 0, h.DType())
+		zero = engine.NewFull(l.x, 0, h.DType())
 	}
 	for _, t := range r.times(len(frames)) {
 		f := r.step(l.x.Select(0, t), l, h, c)

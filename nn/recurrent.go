@@ -171,7 +171,7 @@ func (r *Recurrent) Run(x *tensor.Tensor, from RecurrentState, lengths []int) (y
 	}
 	alive := aliveOf(op, x, lengths)
 	if alive != nil {
-		x = alive.Where(x, newFull(x, 0, x.DType()))
+		x = alive.Where(x, engine.NewFull(x, 0, x.DType()))
 	}
 	var hs, cs []*tensor.Tensor
 	for layer := 0; layer < len(r.Weights); layer += r.directions {
@@ -186,7 +186,7 @@ func (r *Recurrent) Run(x *tensor.Tensor, from RecurrentState, lengths []int) (y
 		}
 		x = tensor.Cat(-1, ys...)
 		if alive != nil {
-			x = alive.Where(x, newFull(x, 0, x.DType()))
+			x = alive.Where(x, engine.NewFull(x, 0, x.DType()))
 		}
 		if layer+r.directions < len(r.Weights) {
 			x = x.Dropout(r.Dropout)
@@ -240,7 +240,7 @@ func (r *Recurrent) stateOf(gates *tensor.Tensor, w *RecurrentWeights, from Recu
 	one := func(name string, all *tensor.Tensor, size int) *tensor.Tensor {
 		batch := gates.Dim(1)
 		if all == nil {
-			return newFull(gates, 0, gates.DType(), batch, size)
+			return engine.NewFull(gates, 0, gates.DType(), batch, size)
 		}
 		if all.Rank() != 3 || all.Dim(0) != len(r.Weights) || all.Dim(1) != batch || all.Dim(2) != size {
 			engine.Fail(tensor.ErrShape, r.cell.name, "state %s is %v, must be %v", name, all,
@@ -320,7 +320,7 @@ func (r *RecurrentCell) Run(x *tensor.Tensor, from RecurrentState) RecurrentStat
 	for _, part := range parts {
 		switch {
 		case *part == nil:
-			*part = newFull(x, 0, gates.DType(), x.Dim(0), r.Hidden)
+			*part = engine.NewFull(x, 0, gates.DType(), x.Dim(0), r.Hidden)
 		case (*part).Rank() != 2 || (*part).Dim(0) != x.Dim(0) || (*part).Dim(1) != r.Hidden:
 			engine.Fail(tensor.ErrShape, op, "the state is %v, must be %v", *part, []int{x.Dim(0), r.Hidden})
 		default:

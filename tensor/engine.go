@@ -323,6 +323,13 @@ func (engine) Beside(x *Tensor, f func() *Tensor) *Tensor {
 	return x.scope.given("beside").beside(x, f)
 }
 
+// NewFull is all elements equal to v, in the step of x, on its device.
+func (engine) NewFull(x *Tensor, v float64, dt DType, shape ...int) *Tensor {
+	x.usable("full")
+	s := x.scope.given("full")
+	return s.beside(x, func() *Tensor { return s.Full(v, dt, shape...) })
+}
+
 // Recording tells whether operations are recorded for differentiation: in a backward function, whether derivatives of
 // its results are wanted.
 func (engine) Recording(s *Scope) bool { return s.recording() }
