@@ -244,9 +244,8 @@ var (
 	mmaTiles    = halfTiles{halfTile, halfTile, halfSteps, 1, 264, 22, 0, 0}
 	hopperTiles = halfTiles{hopperRows, hopperColumns, hopperSteps, hopperWarps, 132, 14, 2500, 66}
 	partTime    = 3000
+	maxParts    = 16
 )
-
-const maxParts = 16
 
 // split says in how many parts of k products take the least time, and that time: one if that is not longer by a fifth.
 func (t *halfTiles) split(p *product, count, most int) (best, least int) {
