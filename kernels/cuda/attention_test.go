@@ -456,19 +456,23 @@ func onlyFirst(v value) value {
 // flashKernels returns a function that draws the kernels for case i of TestFlash, and says which. A block of those by
 // wgmma has several items.
 func flashKernels(t *testing.T, b *Backend, r fuzz) func(i int) string {
-	short, wide, hopper, cache := flashShort, flashWide, flashHopper, flashCache
-	t.Cleanup(func() { flashShort, flashWide, flashHopper, flashCache = short, wide, hopper, cache })
+	short, wide, hopper, three, cache := flashShort, flashWide, flashHopper, flashThree, flashCache
+	t.Cleanup(func() {
+		flashShort, flashWide, flashHopper, flashThree, flashCache = short, wide, hopper, three, cache
+	})
 	multiprocessors(t, b, 2)
 	return func(i int) string {
 		flashShort = []int{short, 1, 1}[i%3]
-		flashHopper, flashCache = oneOf(r, 1, 1, hopper, math.MaxInt), oneOf(r, 0, cache)
+		flashHopper, flashThree = oneOf(r, 1, 1, hopper, math.MaxInt), oneOf(r, 1, three)
+		flashCache = oneOf(r, 0, cache)
 		switch i {
 		case 0: // heads of 64 in more than a block, not by wgmma
 			flashHopper = math.MaxInt
 		case 9:
-			flashHopper, flashCache = 1, 2*4*256*64
+			flashHopper = 1
 		}
-		return fmt.Sprintf("short below %d, wgmma from %d on", flashShort, flashHopper)
+		return fmt.Sprintf("short below %d, wgmma from %d on, three warpgroups from %d on, cache %d", flashShort,
+			flashHopper, flashThree, flashCache)
 	}
 }
 

@@ -97,13 +97,14 @@ func BenchmarkChoicesMatMul(b *testing.B) {
 	}
 }
 
-// For flashHopper, flashShort and flashWide: causal attention in bfloat16, 16 Ki rows of 768 numbers.
+// For the variables of plan_attention_flash.go: causal attention in bfloat16, 16 Ki rows of 768 numbers.
 func BenchmarkChoicesFlash(b *testing.B) {
 	dev := kernelDevice(b)
-	short, wide, hopper := flashShort, flashWide, flashHopper
-	defer func() { flashShort, flashWide, flashHopper = short, wide, hopper }()
+	short, wide, hopper, three, cache := flashShort, flashWide, flashHopper, flashThree, flashCache
+	defer func() { flashShort, flashWide, flashHopper, flashThree, flashCache = short, wide, hopper, three, cache }()
+	const never = math.MaxInt
 	for _, d := range []int{64, 128} {
-		for _, rows := range []int{128, 256, 512, 1024, 2048, 8192} {
+		for _, rows := range []int{128, 256, 512, 1024, 2048, 4096, 8192} {
 			b.Run(fmt.Sprintf("D=%d/T=%d", d, rows), func(b *testing.B) {
 				t, batch, heads := rows, 16384/rows, 768/d
 				if testing.Short() {
@@ -116,15 +117,16 @@ func BenchmarkChoicesFlash(b *testing.B) {
 					Floats: []float64{0.125, 0}, In: []kernels.Arg{operand(), operand(), operand()},
 					Out: []kernels.Arg{result(), number(), number()}}
 				flops := 2 * float64(batch*heads) * float64(t*t) * float64(d)
-				for name, from := range map[string]int{"mma": math.MaxInt, "wgmma": 1} {
-					flashHopper = from
+				for name, c := range map[string][3]int{"mma": {never, 0, 0}, "two, sorted": {1, never, never},
+					"three, sorted": {1, 1, never}, "two, in pairs": {1, never, 0}, "three, in pairs": {1, 1, 0}} {
+					flashHopper, flashThree, flashCache = c[0], c[1], c[2]
 					b.Run("forward/"+name, func(b *testing.B) { timeOf(b, dev, l, flops) })
 				}
 				l = &kernels.Launch{Op: hostOp("attention_grad", cpu.AttentionGrad), Ints: l.Ints, Floats: l.Floats,
 					In:  append(l.In, l.Out[0], l.Out[1], l.Out[2], operand()),
 					Out: []kernels.Arg{result(), result(), result()}}
-				for name, from := range map[string][2]int{"two kernels": {math.MaxInt, math.MaxInt},
-					"turns": {1, math.MaxInt}, "wide": {1, 1}} {
+				for name, from := range map[string][2]int{"two kernels": {never, never}, "turns": {1, never},
+					"wide": {1, 1}} {
 					flashShort, flashWide = from[0], from[1]
 					b.Run("backward/"+name, func(b *testing.B) { timeOf(b, dev, l, 2.5*flops) })
 				}

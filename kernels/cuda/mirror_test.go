@@ -26,13 +26,13 @@ var structs = []struct {
 	{"row.cuh", "Axes", 0, kernels.Dims{}},
 	{"layout.cuh", "Shape64", 2, productBatch{}},
 	{"matmul_half.cuh", "Parts", 0, halfParts{}},
-	{"attention_flash_hopper.cu", "Items", 0, flashItems{}},
 	{"element.cuh", "Result", 0, result{}},
 	{"row.cuh", "Rows", 0, rows{}},
 	{"norm.cu", "Residual", 0, residual{}},
 	{"copies.cu", "Copies", 0, copyMany{}},
 	{"reduce.cu", "Sums", 0, manySums{}},
 	{"copy.cu", "Region", 0, region{}},
+	{"attention_flash_hopper.cu", "Items", 0, flashItems{}},
 	{"copy.cu", "Band", 0, band{}},
 	{"index_error.cuh", "IndexErrors", 0, indexErrors{}},
 	{"index.cu", "Indices", 0, indices{}},
@@ -92,8 +92,7 @@ var constants = []struct {
 	{"attention.cu", "kRows", attentionRows}, {"attention.cu", "kColumns", attentionColumns},
 	{"attention.cu", "kThreads", attentionThreads},
 	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kPadded", flashPadded},
-	{"attention_flash.cu", "kTurn", flashTurn}, {"attention_flash_hopper.cu", "kRows", flashHopperRows},
-	{"attention_flash_hopper.cu", "kThreads", flashHopperThreads},
+	{"attention_flash.cu", "kTurn", flashTurn},
 }
 
 // TestMirrors: structs of Go that kernels take have the names, offsets and sizes of their C++ structs, and constants

@@ -14,17 +14,12 @@ const (
 	flashPadded  = 64 // l and dot of each head have a multiple of so many elements
 	flashTurn    = 32 // rows for each counter of turns
 
-	flashHopperThreads = 384
-	flashHopperRows    = 128
 )
 
 // flashHopper is the number of rows, and of keys, from which on heads of 64 and 128 are taken by wgmma: that of a tile.
-// It is a variable for tests.
-var flashHopper = flashHopperRows
-
-// flashCache is how many bytes of keys and values are used together: half of the L2 cache of an H200. It is a variable
-// for tests.
-var flashCache = 24 << 20
+// flashThree is the number of rows from which on heads of 64 have three warpgroups that multiply, not two. flashCache
+// is how many bytes of keys and values may be in use at once: the L2 cache of an H200. Variables for tests.
+var flashHopper, flashThree, flashCache = 128, 1536, 64 << 20
 
 // flashShort is the number of rows or keys below which the gradient has two kernels: 7 products instead of 5, but no
 // sums in memory, for which blocks wait. It is for four blocks of 128 keys, and a variable for tests.
@@ -120,20 +115,27 @@ func (c *call) flash(z *attention, dtype kernels.DType) {
 }
 
 // flashItems is the struct Items of attention_flash_hopper.cu.
-type flashItems struct{ group, count uint32 }
+type flashItems struct{ count, sorted uint32 }
 
-// startFlashHopper launches a block for each multiprocessor. Shared memory is a tile of q, four of k and v, and rows of
-// results.
+// startFlashHopper launches a block for each multiprocessor. Shared memory is the rows of q, four tiles of 128 keys or
+// values, and rows of results.
 func (c *call) startFlashHopper(z *attention, dtype kernels.DType) {
-	d := int(z.d)
-	n := c.flashBlocks(z, z.t, flashHopperRows)
+	d, groups, name := int(z.d), 2, "flash_hopper_"+itoa(int(z.d))
+	if d == 64 && int(z.t) >= flashThree {
+		groups, name = 3, name+"_three"
+	}
+	rows := 64 * groups
+	n := c.flashBlocks(z, z.t, rows)
 	if n == 0 {
 		return
 	}
-	items := flashItems{uint32(min(max(1, flashCache/(4*int(z.s)*d)), int(z.count))), uint32(n)}
+	items := flashItems{count: uint32(n)}
+	if n <= c.b.gpu.SMs || 4*int(z.s)*d*int(z.count) <= flashCache {
+		items.sorted = 1
+	}
 	const barriers = 2 * 5
-	c.startShared("flash_hopper_"+itoa(d)+"_"+suffixes[dtype], dim{uint32(min(n, c.b.gpu.SMs)), 1, 1},
-		flashHopperThreads, 2*d*(5*flashHopperRows+flashHopperRows)+8*barriers)
+	c.startShared(name+"_"+suffixes[dtype], dim{uint32(min(n, c.b.gpu.SMs)), 1, 1}, uint32(128*(groups+1)),
+		2*d*(rows+4*128+rows)+8*barriers)
 	structure(c, z)
 	structure(c, &items)
 }

@@ -58,6 +58,7 @@ const (
 	hopperThreads, hopperWarps = 384, 8
 	hopperSteps                = 64
 	hopperShared               = 229440
+	hopperPitch                = 1 << 22 // elements: offsets in a tile have 32 bits
 	wideA, wideB, wideC        = 1, 2, 4
 	wideBytes                  = 16
 )
@@ -304,7 +305,7 @@ func (c *call) matmulHalf(p *product, batch *productBatch, count int, d kernels.
 	if vectorised(p.c, 1, int64(p.cRow), [kernels.MaxDims]int64{}) {
 		wide |= wideC
 	}
-	t, n := p.fastestHalf(count, most, wide == wideA|wideB|wideC && c.b.gpu.WGMMA())
+	t, n := p.fastestHalf(count, most, wide == wideA|wideB|wideC && p.pitch() <= hopperPitch && c.b.gpu.WGMMA())
 	tiles := c.blocks(p, t.high, t.wide, count)
 	parts := c.partsOf(t, int(p.k), n, tiles)
 	if t == &hopperTiles {
@@ -352,6 +353,9 @@ func (p *product) halfOperands(batch *productBatch) (layout string, wide uint32)
 	}
 	return a + b, wide
 }
+
+// pitch is the larger distance of rows, or columns, of the operands.
+func (p *product) pitch() int64 { return max(p.aRow, p.aColumn, p.bRow, p.bColumn) }
 
 // vectorised tells whether elements of 2 bytes with the given strides can be moved 16 bytes at a time.
 func vectorised(address uint64, stride, pitch int64, batch [kernels.MaxDims]int64) bool {

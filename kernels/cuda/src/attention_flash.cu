@@ -206,7 +206,8 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
     multiply_rows<T>(s, q, lane, k_tile);
     mma_done();
     hide(s, z, rows.first, from, -infinity());
-    softmax.template take<N, D / 8>(s, y, c);
+    softmax.template take<N>(s, c);
+    softmax.template shrink<D / 8>(y);
     Left<M, N> p;
     round<T, M, N>(p, s);
     add_product<T, D>(y, p, lane, k_tile + rows.kTile);

@@ -91,7 +91,8 @@ DEV void hide(Products<M, N>& s, const Attention<float>& z, uint32_t first, uint
 
 // OnlineSoftmax has the maxima of rows' scores before scaling, and the sums of their exponentials in this lane.
 template <int M> struct OnlineSoftmax {
-  float most[M][2], total[M][2];
+  float most[M][2], total[M][2], factor[M][2];
+  bool grew;  // a maximum of the warp's rows, with the last scores
   DEV_METHOD OnlineSoftmax() {
     unrolled<M, 2>([&](int i, int h) {
       most[i][h] = -infinity();
@@ -99,26 +100,25 @@ template <int M> struct OnlineSoftmax {
     });
   }
 
-  // take makes scores s their exponentials, with c = scale * log2(e). Where a maximum grows it shrinks the row of y: by
-  // exactly 1 where it does not, which is left out if none of the warp's rows has a new one.
-  template <int N, int K> DEV_METHOD void take(Products<M, N>& s, Products<M, K>& y, float c) {
+  // take makes scores s their exponentials, with c = scale * log2(e). shrink follows.
+  template <int N> DEV_METHOD void take(Products<M, N>& s, float c) {
     float now[M][2];
-    bool grew = false;
+    bool larger = false;
     unrolled<M, 2>([&](int i, int h) {
       float x = most[i][h];
 #pragma unroll
       for (int j = 0; j < N; j++) x = fmaxf(x, fmaxf(s[i][j][2 * h], s[i][j][2 * h + 1]));
       x = fmaxf(x, shuffle_xor(x, 1));
       x = fmaxf(x, shuffle_xor(x, 2));
-      grew |= x > most[i][h];
+      larger |= x > most[i][h];
       now[i][h] = x;
     });
-    if (ballot(grew))
+    grew = ballot(larger);
+    if (grew)
       unrolled<M, 2>([&](int i, int h) {
-        const float shrink = exp2_fast(__fsub_rn(__fmul_rn(most[i][h], c), base(now[i][h], c)));
+        factor[i][h] = exp2_fast(__fsub_rn(__fmul_rn(most[i][h], c), base(now[i][h], c)));
         most[i][h] = now[i][h];
-        total[i][h] = __fmul_rn(total[i][h], shrink);
-        unrolled<K, 2>([&](int j, int e) { y[i][j][2 * h + e] = __fmul_rn(y[i][j][2 * h + e], shrink); });
+        total[i][h] = __fmul_rn(total[i][h], factor[i][h]);
       });
     unrolled<M, 2>([&](int i, int h) {
       const float from = base(most[i][h], c);
@@ -130,6 +130,12 @@ template <int M> struct OnlineSoftmax {
       });
       total[i][h] = __fadd_rn(total[i][h], sum);
     });
+  }
+
+  // shrink multiplies the rows of y whose maxima grew, others by exactly 1: left out if none of the warp's did.
+  template <int K> DEV_METHOD void shrink(Products<M, K>& y) const {
+    if (grew)
+      unrolled<M, K, 4>([&](int i, int j, int e) { y[i][j][e] = __fmul_rn(y[i][j][e], factor[i][e / 2]); });
   }
 
   // end writes m and r of the warp's rows from `first` on, of which `exist` exist, of one matrix. The sums become their

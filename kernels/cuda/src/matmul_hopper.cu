@@ -4,13 +4,14 @@
 // 16 bytes, of C too; matmul_half.cu is the same operation for all others. Products are exact, sums FP32 over k in
 // ascending steps of 16, a bias is added in FP32, and the result rounded once.
 //
-// Tiles are 128 x 256. Two warpgroups multiply, 64 x 256 each; each of four more warps fills one of four stages in
-// shared memory with 64 k. A block computes several tiles; the next one is copied while results are written.
+// Tiles are 128 x 256. Two warpgroups multiply, 64 x 256 each; four more warps fill four stages in shared memory, each
+// a quarter of every stage, which has 64 k. A block computes several tiles; the next one is copied while results are
+// written.
 //
 // In a stage operands are panels of 64 rows of 128 bytes, swizzled as wgmma reads them: a row is 64 k of a row of A or
 // column of B (K_MAJOR), or 64 rows or columns, called x, of a k. Stages are handed over by mbarriers: `full` when the
 // copies have arrived and the asynchronous proxy may read them, `drained` when no product reads them any more. A warp
-// waits for all of its copies, since a fence of proxies may wait for what is in flight.
+// begins the copies of a stage before it waits for those of the one before: so copies of two are in flight.
 //
 // Parts of k are as in matmul_half.cu, but a warp hands its sums to the same warp of the next part.
 #include "matmul_half.cuh"
@@ -23,55 +24,55 @@ constexpr int kTileRows = 128, kTileColumns = 256, kSteps = 64, kStages = 4;
 constexpr int kPanel = 64, kPanelBytes = kPanel * 128;
 constexpr int kPanelsA = kTileRows / kPanel, kPanelsB = kTileColumns / kPanel;
 constexpr int kStageBytes = (kPanelsA + kPanelsB) * kPanelBytes;
-constexpr int kWarps = 8, kThreads = 384;         // kWarps multiply, kStages copy
+constexpr int kWarps = 8, kCopying = 4, kThreads = 384;  // warps that multiply, that copy
 constexpr int kWarpRows = 16, kWarpBytes = 4096;  // of a tile; of shared memory, for results
 constexpr int kBarriers = kStages * kStageBytes + kWarps * kWarpBytes, kShared = 229440;  // offset in it, and its size
-static_assert(kThreads == 32 * (kWarps + kStages) && kShared == kBarriers + 2 * kStages * 8, "");
+static_assert(kThreads == 32 * (kWarps + kCopying) && kShared == kBarriers + 2 * kStages * 8, "");
 
 DEV uint32_t full(uint32_t shared, uint32_t stage) { return shared + kBarriers + 8 * stage; }
 DEV uint32_t drained(uint32_t shared, uint32_t stage) { return full(shared, kStages + stage); }
 
-// Source is the part of an operand that a lane copies: of each panel unit `lane % 8` of 16 rows, 4 apart.
+// Source is the part of an operand that a lane copies: unit `lane % 8` of every fourth of its warp's rows, which are in
+// one panel. Copies must be few instructions, since those of all warps wait while tensor cores use the registers.
 template <bool K_MAJOR, int PANELS> struct Source {
-  const uint16_t* p;                              // the first unit
-  int64_t row_stride, panel_stride, step_stride;  // over 4 rows, to the next panel, to the next step
-  uint32_t to;                                    // offset of the first unit
-  int x, k;                                       // number of x in range from the first unit on; its k
-  bool whole;                                     // all x of the tile are in range
+  static constexpr int kRows = PANELS * kPanel / kCopying;
+  const char* p;             // the next step of the tile
+  uint32_t from[kRows / 4];  // offsets of units in it
+  int64_t step_stride;       // in bytes
+  uint32_t to;               // offset of the first unit in the panels
+  int x, k;                  // number of x in range from the first unit on; its k
+  bool whole;                // all x of the tile are in range
 
   DEV_METHOD Source(const void* first, uint32_t x0, uint32_t size, int64_t x_stride, int64_t k_stride) {
-    const uint32_t row = threadIdx.x % 32 / 8, unit = threadIdx.x % 8;
-    const uint32_t x_ = K_MAJOR ? row : unit * kUnit, k_ = K_MAJOR ? unit * kUnit : row;
-    p = static_cast<const uint16_t*>(first) + (x0 + x_) * x_stride + k_ * k_stride;
-    row_stride = 4 * (K_MAJOR ? x_stride : k_stride);
-    panel_stride = kPanel * x_stride;
-    step_stride = kSteps * k_stride;
-    to = swizzle128(row * 128 + unit * 16);
+    const uint32_t warp_row = threadIdx.x / 32 % kCopying * kRows, panel = warp_row / kPanel;
+    const uint32_t row = warp_row % kPanel + threadIdx.x % 32 / 8, unit = threadIdx.x % 8;
+    const uint32_t x_ = panel * kPanel + (K_MAJOR ? row : unit * kUnit), k_ = K_MAJOR ? unit * kUnit : row;
+    p = static_cast<const char*>(first) + 2 * (x0 * x_stride);
+    const uint32_t offset = 2 * (x_ * (uint32_t)x_stride + k_ * (uint32_t)k_stride);
+    const uint32_t row_stride = 8 * (uint32_t)(K_MAJOR ? x_stride : k_stride);
+#pragma unroll
+    for (int r = 0; r < kRows / 4; r++) from[r] = in_register(offset + r * row_stride);
+    step_stride = 2 * kSteps * k_stride;
+    to = panel * kPanelBytes + swizzle128(row * 128 + unit * 16);
     x = (int)(size - x0) - (int)x_;
     k = (int)k_;
     whole = size - x0 >= PANELS * kPanel;
   }
 
-  // copy copies a step, of which `left` values of k exist, to shared memory. The rest is 0.
-  DEV_METHOD void copy(uint32_t panels, uint32_t step, int left) const {
+  // copy copies the next step, of which `left` values of k exist, to shared memory. The rest is 0.
+  DEV_METHOD void copy(uint32_t panels, int left) {
     if (whole && left >= kSteps)
-      copy<true>(panels, step, left);
+      copy<true>(panels, left);
     else
-      copy<false>(panels, step, left);
+      copy<false>(panels, left);
+    p += step_stride;
   }
-  template <bool WHOLE> DEV_METHOD void copy(uint32_t panels, uint32_t step, int left) const {
-#pragma unroll 1
-    for (int i = 0; i < PANELS; i++) {
-      const uint16_t* from = p + (step * step_stride + i * panel_stride);
-      const uint32_t panel = panels + to + i * kPanelBytes, odd = panel ^ 64;  // rows 4 to 7 of 8
-      const int x_left = x - i * kPanel, k_left = left - k;
-      const int rows = K_MAJOR ? x_left : k_left, bytes = 2 * clamp(K_MAJOR ? k_left : x_left, kUnit);
+  template <bool WHOLE> DEV_METHOD void copy(uint32_t panels, int left) const {
+    const uint32_t panel = panels + to, odd = panel ^ 64;  // rows 4 to 7 of 8
+    const int rows = K_MAJOR ? x : left - k, bytes = 2 * clamp(K_MAJOR ? left - k : x, kUnit);
 #pragma unroll
-      for (int r = 0; r < kPanel; r += 4) {
-        cp_async<16>((r % 8 ? odd : panel) + r * 128, from, WHOLE ? 16 : r < rows ? bytes : 0);
-        from += row_stride;
-      }
-    }
+    for (int r = 0; r < kRows; r += 4)
+      cp_async<16>((r % 8 ? odd : panel) + r * 128, p + from[r / 4], WHOLE ? 16 : r < rows ? bytes : 0);
   }
 };
 
@@ -171,29 +172,28 @@ struct Results {
   }
 };
 
-// fill copies every fourth step of all that the block computes, to stage `stage`.
+// fill copies the warp's quarter of all steps that the block computes.
 template <class T, bool A_K_MAJOR, bool B_K_MAJOR>
 DEV void fill(const Product<T>& all, const Batch& batch, const Parts& parts, uint32_t tiles, uint32_t first,
-              uint32_t shared, uint32_t stage) {
-  const uint32_t a_panels = shared + stage * kStageBytes, b_panels = a_panels + kPanelsA * kPanelBytes;
-  uint32_t begin = 0, next = stage;  // numbers of steps
+              uint32_t shared) {
+  uint32_t begun = 0;  // steps
   each(parts, tiles, all.k, first, [&](uint32_t tile, const Range& k) {
     Product<T> p = all;
     const Tile at = assign_tile(p, batch, kTileRows, kTileColumns, tile);
-    const Source<A_K_MAJOR, kPanelsA> a(p.a + k.first * p.a_column, at.m0, p.m, p.a_row, p.a_column);
-    const Source<B_K_MAJOR, kPanelsB> b(p.b + k.first * p.b_row, at.n0, p.n, p.b_column, p.b_row);
-    const uint32_t end = begin + k.steps();
+    Source<A_K_MAJOR, kPanelsA> a(p.a + k.first * p.a_column, at.m0, p.m, p.a_row, p.a_column);
+    Source<B_K_MAJOR, kPanelsB> b(p.b + k.first * p.b_row, at.n0, p.n, p.b_column, p.b_row);
 #pragma unroll 1
-    for (; next < end; next += kStages) {
-      const uint32_t step = next - begin;
+    for (uint32_t step = 0; step < k.steps(); step++, begun++) {
+      const uint32_t stage = begun % kStages, panels = shared + stage * kStageBytes;
       const int left = (int)(k.size - step * kSteps);
-      mbarrier_wait(drained(shared, stage), ~(next / kStages) & 1);
-      a.copy(a_panels, step, left);
-      b.copy(b_panels, step, left);
-      arrive_copied(full(shared, stage));
+      mbarrier_wait(drained(shared, stage), ~(begun / kStages) & 1);
+      a.copy(panels, left);
+      b.copy(panels + kPanelsA * kPanelBytes, left);
+      cp_async_commit();
+      if (begun > 0) arrive_copied<1>(full(shared, (begun - 1) % kStages));
     }
-    begin = end;
   });
+  if (begun > 0) arrive_copied<0>(full(shared, (begun - 1) % kStages));
 }
 
 // multiply multiplies what is in the stages, and writes the results.
@@ -241,7 +241,7 @@ DEV void matmul_hopper(const Product<T>& p, const Batch& batch, const Parts& par
   const uint32_t shared = shared_address(memory);
   if (threadIdx.x == 0) {
     for (uint32_t stage = 0; stage < kStages; stage++) {
-      mbarrier_init(full(shared, stage), 1);
+      mbarrier_init(full(shared, stage), kCopying);
       mbarrier_init(drained(shared, stage), kWarps);
     }
     store<uint32_t>(memory, parts.count > 1 ? take_ticket(parts.turns + tiles * kWarps) : blockIdx.x);
@@ -252,7 +252,7 @@ DEV void matmul_hopper(const Product<T>& p, const Batch& batch, const Parts& par
   if (threadIdx.x < 32 * kWarps)
     multiply<T, A_K_MAJOR, B_K_MAJOR>(p, batch, parts, tiles, first, memory);
   else
-    fill<T, A_K_MAJOR, B_K_MAJOR>(p, batch, parts, tiles, first, shared, uniform(threadIdx.x / 32 - kWarps));
+    fill<T, A_K_MAJOR, B_K_MAJOR>(p, batch, parts, tiles, first, shared);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 //  8. Shared memory that ordinary stores or cp.async wrote is read by wgmma after fence_proxy_async() of the writers,
 //     of copies behind their wait, and a barrier.
 //  9. Descriptors and addresses of barriers go through uniform(), lest each lane computes them.
+// 10. setmaxnreg is what each branch of one `if` does first, by whole warpgroups, in a kernel with launch bounds.
 //
 // A build that defines WEFT_BARRIER_LIMIT, in nanoseconds, ends a kernel that waits at an mbarrier for longer. It says
 // which block, barrier and phase: a kernel that hangs says nothing.
@@ -17,6 +18,12 @@
 
 // uniform tells the compiler that a value is the same in all lanes.
 DEV uint32_t uniform(uint32_t x) { return shuffle(x, 0); }
+
+// in_register has the compiler keep a value, rather than compute it anew wherever it is used.
+DEV uint32_t in_register(uint32_t x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
 
 // ---- barriers ----------------------------------------------------------------------------------------
 
@@ -59,6 +66,14 @@ DEV void mbarrier_wait(uint32_t barrier, unsigned parity) {
 #endif
 DEV void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// bar_sync waits for `threads` threads at barrier 1 to 15; __syncthreads is barrier 0.
+DEV void bar_sync(int barrier, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+DEV void bar_arrive(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
 // ---- warpgroups --------------------------------------------------------------------------------------
 
 DEV void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -73,9 +88,18 @@ template <int N> DEV void wgmma_pin(float (&d)[N]) {
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// setmaxnreg_inc waits until the warpgroup has so many registers a thread, setmaxnreg_dec gives others back.
+template <int REGISTERS> DEV void setmaxnreg_inc() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+template <int REGISTERS> DEV void setmaxnreg_dec() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
 #else
 
 DEV uint32_t uniform(uint32_t x, EMU_AT) { return shuffle(x, 0, at); }
+DEV uint32_t in_register(uint32_t x) { return x; }
 DEV void mbarrier_init(uint32_t barrier, unsigned count, EMU_AT) { emu::mbarrier_init(barrier, count, at); }
 DEV void mbarrier_arrive(uint32_t barrier, EMU_AT) { emu::mbarrier_arrive(barrier, at); }
 #ifdef WEFT_BARRIER_LIMIT
@@ -87,20 +111,24 @@ DEV void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT) {
 #else
 DEV void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT) { emu::mbarrier_wait(barrier, parity, at); }
 #endif
+DEV void bar_sync(int barrier, int threads, EMU_AT) { emu::bar_sync(barrier, threads, at); }
+DEV void bar_arrive(int barrier, int threads, EMU_AT) { emu::bar_arrive(barrier, threads, at); }
 DEV void fence_proxy_async() { emu::fence_proxy_async(); }
 DEV void wgmma_fence(EMU_AT) { emu::wgmma_fence(at); }
 DEV void wgmma_commit(EMU_AT) { emu::wgmma_commit(at); }
 template <int PENDING> DEV void wgmma_wait(EMU_AT) { emu::wgmma_wait(PENDING, at); }
 template <int N> DEV void wgmma_pin(float (&)[N]) {}
+template <int REGISTERS> DEV void setmaxnreg_inc(EMU_AT) { emu::setmaxnreg(REGISTERS, true, at); }
+template <int REGISTERS> DEV void setmaxnreg_dec(EMU_AT) { emu::setmaxnreg(REGISTERS, false, at); }
 
 #endif
 
 #include "prim_wgmma.cuh"
 
-// arrive_copied arrives for a warp when wgmma can read all that its lanes have begun to copy by cp.async.
-DEV void arrive_copied(uint32_t barrier) {
-  cp_async_commit();
-  cp_async_wait<0>();
+// arrive_copied arrives for a warp when wgmma can read what its lanes have begun to copy by cp.async, but for the last
+// PENDING groups.
+template <int PENDING> DEV void arrive_copied(uint32_t barrier) {
+  cp_async_wait<PENDING>();
   fence_proxy_async();
   __syncwarp();
   if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);

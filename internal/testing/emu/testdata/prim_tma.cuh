@@ -1,8 +1,7 @@
-// prim_tma.cuh: primitives of compute capability 9.0a that no kernel uses: TMA, setmaxnreg, barriers of some threads.
+// prim_tma.cuh: primitives of compute capability 9.0a that no kernel uses: TMA.
 // Rules for kernels that would, after those of prim_hopper.cuh:
 //
-// 10. Shared memory that ordinary stores wrote is read by TMA after fence_proxy_async() of the writers and a barrier.
-// 11. setmaxnreg needs __launch_bounds__.
+// 11. Shared memory that ordinary stores wrote is read by TMA after fence_proxy_async() of the writers and a barrier.
 #pragma once
 #include "prim_hopper.cuh"
 
@@ -19,14 +18,6 @@ DEV void stmatrix(uint32_t address, const uint32_t (&r)[4]) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
                "r"(r[2]), "r"(r[3])
                : "memory");
-}
-
-// bar_sync waits for `threads` threads at barrier 1 to 15; __syncthreads is barrier 0.
-DEV void bar_sync(int barrier, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
-}
-DEV void bar_arrive(int barrier, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
 // mbarrier_fence makes initialised barriers known to TMA; a __syncthreads() follows.
@@ -58,21 +49,10 @@ DEV void tma_wait_read() {
 }
 template <int PENDING> DEV void tma_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(PENDING) : "memory"); }
 
-template <int REGISTERS>
-DEV void setmaxnreg_inc() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
-}
-template <int REGISTERS>
-DEV void setmaxnreg_dec() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
-}
-
 #else
 
 DEV void trap(EMU_AT) { emu::trap(at); }
 DEV void stmatrix(uint32_t address, const uint32_t (&r)[4], EMU_AT) { emu::stmatrix(address, r, 4, at); }
-DEV void bar_sync(int barrier, int threads, EMU_AT) { emu::bar_sync(barrier, threads, at); }
-DEV void bar_arrive(int barrier, int threads, EMU_AT) { emu::bar_arrive(barrier, threads, at); }
 DEV void mbarrier_fence() { emu::mbarrier_fence(); }
 DEV void mbarrier_expect(uint32_t barrier, unsigned bytes, EMU_AT) { emu::mbarrier_expect(barrier, bytes, at); }
 DEV void tma_prefetch(const TensorMap*) {}
@@ -83,7 +63,5 @@ DEV void tma_store(const TensorMap* map, uint32_t from, int x, int y, EMU_AT) { 
 DEV void tma_commit() { emu::tma_commit(); }
 template <int PENDING> DEV void tma_wait_read(EMU_AT) { emu::tma_wait(PENDING, at); }
 template <int PENDING> DEV void tma_wait(EMU_AT) { emu::tma_wait(PENDING, at); }
-template <int REGISTERS> DEV void setmaxnreg_inc(EMU_AT) { emu::setmaxnreg(REGISTERS, true, at); }
-template <int REGISTERS> DEV void setmaxnreg_dec(EMU_AT) { emu::setmaxnreg(REGISTERS, false, at); }
 
 #endif
