@@ -84,7 +84,7 @@ var constants = []struct {
 	{"cross_entropy.cu", "kMeanThreads", meanThreads}, {"cross_entropy.cu", "kMeanBlocks", shortMean / foldBlock},
 	{"matmul.cuh", "kSmallTile", smallTile}, {"matmul.cuh", "kSmallThreads", smallThreads},
 	{"matmul_half.cu", "kTile", halfTile}, {"matmul_half.cu", "kThreads", halfThreads},
-	{"matmul_half.cu", "kSteps", halfSteps}, {"reduce_row.cu", "kArgWarps", argWarps},
+	{"matmul_half.cu", "kSteps", halfSteps},
 	{"matmul_half.cuh", "kWideA", wideA}, {"matmul_half.cuh", "kWideB", wideB}, {"matmul_half.cuh", "kWideC", wideC},
 	{"matmul_hopper.cu", "kTileRows", hopperRows}, {"matmul_hopper.cu", "kTileColumns", hopperColumns},
 	{"matmul_hopper.cu", "kSteps", hopperSteps}, {"matmul_hopper.cu", "kWarps", hopperWarps},

@@ -2,7 +2,11 @@
 
 package cuda
 
-import "github.com/weft-ml/weft/kernels"
+import (
+	"math"
+
+	"github.com/weft-ml/weft/kernels"
+)
 
 func init() {
 	plans["var"] = planVar
@@ -26,8 +30,9 @@ func planArgExtreme(name string) plan {
 	return func(c *call, l *kernels.Launch) {
 		var r kernels.Reduction
 		r.Set(&l.In[0].Layout, l.Ints)
-		if last := r.Kept.Rank - 1; last >= 0 && r.Kept.Strides[last] == 1 && r.Kept.Shape[last] > 1 {
-			c.argColumns(name+"_columns_"+typeSuffix(l.In[0].DType), l)
+		last := r.Kept.Rank - 1
+		if last >= 0 && r.Kept.Strides[last] == 1 && r.Kept.Shape[last] > 1 && r.Reduced.Rank <= 1 {
+			c.argColumns(name, l, &r)
 			return
 		}
 		c.startResults(name, l)
@@ -46,37 +51,53 @@ func (c *call) argResults(l *kernels.Launch) {
 	}
 }
 
-// Constants of reduce_row.cu: warps of a block for 32 columns. A launch has argBlocks blocks where columns are long, 8
-// on each multiprocessor of an H200; a variable for tests.
-const argWarps = 8
+// A part of columns has argRows rows for each thread at least. A block that finds extremes among parts has 2^argLanes
+// columns at most, so that there are more blocks.
+const (
+	argRows  = 8
+	argLanes = 2
+)
 
-var argBlocks = 1056
+// argBlocks is how many blocks a launch has where columns are long, nearly 8 on each multiprocessor of an H200; a
+// variable for tests.
+var argBlocks = 1024
 
 // argColumns finds the extremes of columns, first those of parts of them where these fill the GPU.
-func (c *call) argColumns(symbol string, l *kernels.Launch) {
-	count, n := extent(&l.In[0], l.Ints)
-	if count == 0 {
+func (c *call) argColumns(name string, l *kernels.Launch, r *kernels.Reduction) {
+	results, wide := r.Results(), uint32(0)
+	if results == 0 {
 		return
 	}
-	tiles := ceilDiv(count, 32)
-	each := max(8*argWarps, ceilDiv(n, max(1, argBlocks/tiles)))
-	parts, found := ceilDiv(n, each), uint64(0)
-	if parts > 1 {
-		found = c.scratch(2 * computeType(l.In[0].DType).Size() * parts * count)
+	x, count := folded{at: c.address(&l.In[0]), dtype: l.In[0].DType}, results
+	if v := copyBytes / x.dtype.Size(); vectors(name, x, v) && vectorise(&r.Kept, &r.Reduced, v) {
+		wide, count = 1, count/v
 	}
-	launch := func(parts int, to, from uint64, n, each int) {
-		c.start(symbol, blocks(tiles*parts, 1), 32*argWarps)
+	launch := func(count, lanes, each int, to, from uint64, r *kernels.Reduction) {
+		s := columnShape{count: count, each: each, lanes: lanes, tiles: ceilDiv(count, 1<<lanes)}
+		grid := s.tiles * ceilDiv(r.N, each)
+		if max(r.N, grid) > math.MaxInt32 {
+			c.refuse("too many elements for one launch")
+		}
+		c.start(name+"_columns_"+typeSuffix(x.dtype), blocks(grid, 1), columnThreads)
 		c.argResults(l)
 		arg(c, to)
 		arg(c, from)
-		c.rows(&l.In[0], l.Ints)
-		c.extent(count, n)
-		arg(c, uint32(each))
+		arg(c, x.at)
+		arg(c, uint32(x.dtype.Code()))
+		c.columnArgs(&s, r)
+		arg(c, wide)
 	}
-	launch(parts, found, 0, n, each)
-	if parts > 1 {
-		launch(1, 0, found, parts, parts)
+	lanes := columnLanes(count)
+	each := max(argRows*columnThreads>>lanes, ceilDiv(r.N, max(1, argBlocks/ceilDiv(count, 1<<lanes))))
+	parts := ceilDiv(r.N, each)
+	if parts == 1 {
+		launch(count, lanes, each, 0, 0, r)
+		return
 	}
+	found := c.scratch(2 * computeType(x.dtype).Size() * parts * results)
+	launch(count, lanes, each, found, 0, r)
+	among := ofMatrix(parts, results, true)
+	launch(results, min(argLanes, columnLanes(results)), parts, 0, found, &among)
 }
 
 // prodColumns is kColumns of reduce_row.cu.

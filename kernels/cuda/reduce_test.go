@@ -254,18 +254,35 @@ func TestArgExtremes(t *testing.T) {
 	for i := range cases(30) {
 		for k, op := range ops {
 			d, shape := singleTypes[(i+k)%3], r.rowShape()
-			axis := r.IntN(len(shape))
+			axis, x := r.IntN(len(shape)), r.wild
 			if k == i%4 { // columns, in parts
 				shape, axis, argBlocks = []int{1 + r.IntN(3), 1 + r.IntN(700), 2 + r.IntN(70)}, 1, 1+r.IntN(40)
+				if i%2 == 0 { // read by vectors
+					shape[2], x = 8*(1+r.IntN(40)), r.alike
+				}
 			}
 			kept := without(shape, []int{axis})
 			out := []value{r.result(d, kept...), r.result(kernels.Int64, kept...)}
 			if k < 2 {
 				out = out[1:]
 			}
-			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{axis}}, []value{r.wild(d, shape...)}, out)
+			sameAsWidened(t, b, &kernels.Launch{Op: op, Ints: []int{axis}}, []value{x(d, shape...)}, out)
 		}
 	}
+}
+
+// alike is a contiguous operand of any content, of which nearly all is alike.
+func (r fuzz) alike(d kernels.DType, shape ...int) value {
+	x := r.contiguous(d, shape...)
+	x.data = r.numbers(d, x.Len(), false)
+	most := floatBits(d, oneOf(r, 1, 0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN()))
+	one := binary.LittleEndian.AppendUint64(nil, most)[:d.Size()]
+	for i := range x.Len() {
+		if r.IntN(200) > 0 {
+			copy(x.data[i*d.Size():], one)
+		}
+	}
+	return x
 }
 
 // TestProdGrad: g times the product of the other elements of a row, in float64 from both ends, rounded once. Rows are

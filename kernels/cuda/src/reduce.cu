@@ -4,7 +4,8 @@
 // takes partial sum j+h for h = 4, 2, 1; the results of the blocks are reduced by the same rule.
 //
 // A launch reduces blocks; where it leaves several results of blocks, they are of the compute type, unrounded, and the
-// host launches a kernel again, on them.
+// host launches a kernel again, on them. The indices of extremes of columns are found in any order, for they are those
+// of the first of equal elements.
 #include "blocks.cuh"
 #include "row.cuh"
 
@@ -21,6 +22,13 @@ struct Sums {
   OneSum sum[kMaxSums];
   uint32_t count;
 };
+
+// Extreme is an element and its index.
+template <class N> struct alignas(2 * sizeof(N)) Extreme {
+  N value;
+  uint32_t index;
+};
+template <class N> struct ComputeTypeOf<Extreme<N>> { using Type = Extreme<N>; };
 
 namespace {
 
@@ -269,6 +277,75 @@ DEV void sums_block(const Sums& all) {
   else sums_of<float>(s);
 }
 
+// ---- the first of the extremes of columns ------------------------------------------------------------
+
+template <class N> DEV Extreme<N> extreme(const N& x, uint32_t row) { return {x, row}; }
+template <class N> DEV Extreme<N> extreme(const Extreme<N>& x, uint32_t) { return x; }
+
+// beats tells whether x is more extreme than y: NaN than any number, and zeros are equal.
+template <class Fold, class N> DEV bool beats(const Extreme<N>& x, const Extreme<N>& y) {
+  const bool no = Same<Fold, Max>::value() ? x.value <= y.value : x.value >= y.value;
+  return !no && y.value == y.value;
+}
+
+// arg_columns finds the extremes of columns of V neighbours, which lie side by side as in `columns`. A block has a part
+// of them, `each` rows, and each of its sides some of these, in ascending order, AHEAD of them in flight. It puts what
+// it finds in `found` [parts, V count], for a launch that reads it as x. values.to may be null.
+template <class Fold, int V, uint32_t AHEAD, class N, class In>
+DEV void arg_columns(int64_t* indices, const Result& values, Extreme<N>* found, const In& x, uint64_t count, uint32_t n,
+                     uint32_t each, uint32_t lanes, uint32_t tiles, const Even& at) {
+  SHARED(Extreme<N>, best, [V][kThreads]);
+  const uint32_t lane = threadIdx.x & ((1u << lanes) - 1), sides = kThreads >> lanes;
+  const uint32_t part = blockIdx.x / tiles, from = part * each, end = n - from < each ? n : from + each;
+  const uint64_t column = ((uint64_t)(blockIdx.x - part * tiles) << lanes) + lane;
+  Extreme<N> own[V];  // a column in which nothing beats start has it in row 0
+#pragma unroll
+  for (int k = 0; k < V; k++) own[k] = {Fold::template start<N>(), 0};
+  if (column < count) {
+    const uint64_t first = at.column(column);
+#pragma unroll 1
+    for (uint32_t i = from + (threadIdx.x >> lanes); i < end; i += AHEAD * sides) {
+      Vector<In, V> v[AHEAD];
+#pragma unroll
+      for (uint32_t r = 0; r < AHEAD; r++)
+        if (i + r * sides < end) v[r].load_from(x, first + at.row(i + r * sides));
+#pragma unroll
+      for (uint32_t r = 0; r < AHEAD; r++)
+        if (i + r * sides < end)
+#pragma unroll
+          for (int k = 0; k < V; k++) {
+            const Extreme<N> e = extreme(v[r].get(x, k), i + r * sides);
+            if (beats<Fold>(e, own[k])) own[k] = e;
+          }
+    }
+  }
+  for (uint32_t h = kThreads / 2; h >> lanes > 0; h /= 2) {
+    if (threadIdx.x >= h && threadIdx.x < 2 * h)
+#pragma unroll
+      for (int k = 0; k < V; k++) best[k][threadIdx.x] = own[k];
+    __syncthreads();
+    if (threadIdx.x < h)
+#pragma unroll
+      for (int k = 0; k < V; k++) {
+        const Extreme<N> e = best[k][threadIdx.x + h];
+        if (beats<Fold>(e, own[k]) || (!beats<Fold>(own[k], e) && e.index < own[k].index)) own[k] = e;
+      }
+  }
+  if (threadIdx.x >> lanes == 0)
+#pragma unroll
+    for (int k = 0; k < V; k++) best[k][threadIdx.x] = own[k];
+  __syncthreads();
+  const uint64_t r = (column - lane) * V + threadIdx.x;
+  if (threadIdx.x >= (uint32_t)V << lanes || r >= count * V) return;
+  const Extreme<N> e = best[threadIdx.x % V][threadIdx.x / V];  // neighbours are written by neighbours
+  if (found) {
+    found[part * count * V + r] = e;
+  } else {
+    indices[r] = e.index;
+    if (values.to) put(values, r, e.value);
+  }
+}
+
 }  // namespace
 
 #define ROWS(name, suffix, Fold, In)                                                                       \
@@ -294,6 +371,18 @@ DEV void sums_block(const Sums& all) {
         if (wide) columns<Fold, In, V>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, at);        \
         else columns<Fold, In, 1>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, at))
 
+#define ARG_COLUMNS(name, suffix, Fold, T, V)                                                                     \
+  ENTRY(name##_columns##suffix, kThreads, V == 1 ? 3 : 4,                                                         \
+        (int64_t* indices, Result y, Extreme<ComputeType<T>>* found, const Extreme<ComputeType<T>>* parts,        \
+         const void* x, uint32_t type, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes, uint32_t tiles, \
+         Axes kept, Axes reduced, uint32_t wide),                                                                 \
+        const Even at{kept, reduced};                                                                             \
+        const Elements<T> in{x, type};                                                                            \
+        const Elements<Extreme<ComputeType<T>>> finds{parts, 0};                                                  \
+        if (parts) arg_columns<Fold, 1, 4>(indices, y, found, finds, count, n, each, lanes, tiles, at);           \
+        else if (wide) arg_columns<Fold, V, 4>(indices, y, found, in, count, n, each, lanes, tiles, at);          \
+        else arg_columns<Fold, 1, 8>(indices, y, found, in, count, n, each, lanes, tiles, at))
+
 ENTRY(sums, kThreads, 2, (Sums all), sums_block(all))
 
 #define FOLD(name, suffix, Fold, In, V) \
@@ -309,6 +398,13 @@ ENTRY(sums, kThreads, 2, (Sums all), sums_block(all))
   FOLDS(name, Fold, Elements)    \
   STRIDED(name, _integer, Fold, Elements<integer>, 1)
 
+#define ARG_EXTREMES(name, Fold)           \
+  ARG_COLUMNS(name, _f32, Fold, float, 4)  \
+  ARG_COLUMNS(name, _f64, Fold, double, 2) \
+  ARG_COLUMNS(name, _f16, Fold, f16, 8)    \
+  ARG_COLUMNS(name, _bf16, Fold, bf16, 8)  \
+  ARG_COLUMNS(name, _integer, Fold, integer, 1)
+
 FOLDS_OF_ALL(sum, Sum)
 FOLDS_OF_ALL(prod, Prod)
 FOLDS_OF_ALL(max, Max)
@@ -316,3 +412,5 @@ FOLDS_OF_ALL(min, Min)
 FOLDS(sum_squares, Sum, Squares)
 STRIDED(any, _bool, Max, Elements<nonzero>, 1)
 STRIDED(all, _bool, Min, Elements<nonzero>, 1)
+ARG_EXTREMES(argmax, Max)
+ARG_EXTREMES(argmin, Min)

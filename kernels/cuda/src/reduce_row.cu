@@ -52,59 +52,6 @@ DEV void argmin(int64_t* indices, const Result& values, const Rows& x, uint64_t 
   arg_extreme<Min, T, Group>(indices, values, x, rows, n);
 }
 
-// Extreme is an element and its index; combine keeps the extreme one, or the first of those that are.
-template <class N> struct Extreme {
-  N value;
-  uint32_t index;
-};
-template <class Fold, class N> DEV Extreme<N> combine(const Extreme<N>& x, const Extreme<N>& y) {
-  const N v = Fold::combine(x.value, y.value);
-  auto is = [=](const Extreme<N>& e) { return e.value == v || (v != v && e.value != e.value); };
-  const uint32_t first = is(x) ? is(y) ? lesser(x.index, y.index) : x.index : y.index;
-  return {v, first};
-}
-
-// The same where rows lie side by side, as columns in memory: a block has a part, `each` elements, of 32 of them, and a
-// warp every eighth of these. It puts what it finds in `found` [parts rows], for a launch that reads it as `parts`.
-constexpr uint32_t kArgWarps = 8, kArgAhead = 8;
-template <class Fold, class T, class N = ComputeType<T>>
-DEV void arg_columns(int64_t* indices, const Result& values, Extreme<N>* found, const Extreme<N>* parts,
-                     const Rows& x_, uint64_t rows, uint32_t n, uint32_t each) {
-  SHARED(Extreme<N>, best, [kArgWarps][32]);
-  const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, tiles = (uint32_t)((rows + 31) / 32);
-  const uint32_t part = blockIdx.x / tiles, from = part * each, end = n - from < each ? n : from + each;
-  const uint64_t r = (uint64_t)(blockIdx.x - part * tiles) * 32 + lane;
-  const Extreme<N> none{Fold::template start<N>(), First::start<uint32_t>()};
-  Extreme<N> own = none;
-  if (r < rows) {
-    const Row<T> x(x_, r);
-#pragma unroll 1
-    for (uint32_t i = from + warp; i < end; i += kArgAhead * kArgWarps) {
-      Extreme<N> e[kArgAhead];
-#pragma unroll
-      for (uint32_t k = 0; k < kArgAhead; k++) {
-        const uint32_t j = i + k * kArgWarps;
-        e[k] = none;
-        if (j >= end) continue;
-        if (parts) e[k] = parts[j * rows + r];
-        else e[k] = {x(j), j};
-      }
-#pragma unroll
-      for (uint32_t k = 0; k < kArgAhead; k++) own = combine<Fold>(own, e[k]);
-    }
-  }
-  best[warp][lane] = own;
-  __syncthreads();
-  if (warp > 0 || r >= rows) return;
-  for (uint32_t w = 1; w < kArgWarps; w++) own = combine<Fold>(own, best[w][lane]);
-  if (found) {
-    found[part * rows + r] = own;
-    return;
-  }
-  indices[r] = own.index;
-  if (values.to) put(values, r, Row<T>(x_, r)(own.index));
-}
-
 // start_of is the start of a row that another lane has.
 DEV Start start_of(uint64_t first, uint32_t lane) {
   return {(uint64_t)__double_as_longlong(shuffle(__longlong_as_double((int64_t)first), (int)lane))};
@@ -183,15 +130,7 @@ DEV void prod_grad(const Rows& dx_, const Rows& x_, const Rows& g_, double* fron
   ENTRY(prod_grad##suffix, kRowThreads, 4, (Rows dx, Rows x, Rows g, double* front, uint64_t rows, uint32_t n),   \
         prod_grad<T>(dx, x, g, front, rows, n))
 
-#define ARG_COLUMNS(name, Fold, suffix, T)                                                                    \
-  ENTRY(name##_columns##suffix, 32 * kArgWarps, 4,                                                            \
-        (int64_t* indices, Result y, Extreme<ComputeType<T>>* found, const Extreme<ComputeType<T>>* parts,    \
-         Rows x, uint64_t rows, uint32_t n, uint32_t each),                                                   \
-        arg_columns<Fold, T>(indices, y, found, parts, x, rows, n, each))
-
 #define ARG_EXTREMES(suffix, T)                                                                                  \
-  ARG_COLUMNS(argmax, Max, suffix, T)                                                                            \
-  ARG_COLUMNS(argmin, Min, suffix, T)                                                                            \
   ROW_KERNELS(argmax, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), \
               indices, y, x, rows, n)                                                                            \
   ROW_KERNELS(argmin, slots, suffix, T, (int64_t* indices, Result y, Rows x, uint64_t rows, uint32_t n), (n, x), \

@@ -77,7 +77,7 @@ var families = []family{
 	{"pointwise.cuh", "", true, [][2]string{{raw, "Pointwise"}}},
 	{"probe.cu", "probe.cu", true, [][2]string{{launches, "Probe"}}},
 	{"probe_hopper.cu", "probe_hopper.cu", false, [][2]string{{launches, "Probe"}}},
-	{"reduce.cu", "reduce.cu", true, [][2]string{{launches, "Reductions|ReductionOrder|Sums"}}},
+	{"reduce.cu", "reduce.cu", true, [][2]string{{launches, "Reductions|ReductionOrder|Sums|ArgExtremes"}}},
 	{"reduce.cuh", "norm.cu", true, [][2]string{{raw, "Folds"}, {launches, "LongNorms"}}},
 	{"reduce_row.cu", "reduce_row.cu", true, [][2]string{{launches, "ArgExtremes|Statistics|LongRows|ProdGrad"}}},
 	{"row.cuh", "norm.cu", true, [][2]string{{launches, "Norms|LongNorms"}}},

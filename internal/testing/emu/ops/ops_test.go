@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/weft-ml/weft/autograd"
@@ -419,12 +420,13 @@ var reductions = map[string]func(x *tensor.Tensor, axes ...int) *tensor.Tensor{
 	},
 }
 
-// TestIntegerReductions: rows, columns and everything, of integers and bools; any and all of every type.
+// TestIntegerReductions: rows, columns and everything, of integers and bools; any, all, argmax and argmin of every
+// type.
 func TestIntegerReductions(t *testing.T) {
 	cpu, gpu := open(t, "cpu"), open(t, "cuda")
 	all := []tensor.DType{tensor.Int64, tensor.Int32, tensor.Uint8, tensor.Bool, tensor.Float32, tensor.Float64,
 		tensor.Float16, tensor.BFloat16}
-	for _, shape := range some(2, []int{3, 37}, []int{70, 33}, []int{1, 1}, []int{2, 16400}) {
+	for _, shape := range some(2, []int{3, 37}, []int{70, 33}, []int{70, 40}, []int{1, 1}, []int{2, 16400}) {
 		x := tensor.Uniform(tensor.Seed(3), -2, 2, shape...).Mul(tensor.Uniform(tensor.Seed(4), 0, 60,
 			shape...)).Trunc()
 		for _, d := range all {
@@ -433,7 +435,7 @@ func TestIntegerReductions(t *testing.T) {
 				in[0] = x.To(d)
 			}
 			for name, f := range reductions {
-				if d.IsFloat() && name != "any" && name != "all" {
+				if d.IsFloat() && name != "any" && name != "all" && !strings.HasPrefix(name, "arg") {
 					continue
 				}
 				same(t, cpu, gpu, fmt.Sprint(name, " of ", d, " ", shape), in,
