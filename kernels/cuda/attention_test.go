@@ -358,20 +358,20 @@ func flashSizes(r fuzz, i int) (batch, heads, rows, keys, causal int) {
 // TestFlashBlocks: which blocks the gradient of heads of 128 has, by the GPU and the number of heads.
 func TestFlashBlocks(t *testing.T) {
 	b := kernelDevice(t)
-	gpu, short, wide := b.gpu, flashShort, flashWide
-	t.Cleanup(func() { b.gpu, flashShort, flashWide = gpu, short, wide })
+	gpu, wide := b.gpu, flashWide
+	t.Cleanup(func() { b.gpu, flashWide = gpu, wide })
 	r := newFuzz(18)
 	for _, c := range []struct {
-		major, minor, short, wide, d int
-		want                         string
+		major, minor, wide, d int
+		want                  string
 	}{
-		{8, 0, 130, 4, 128, "grad_wide_128"}, {9, 0, 130, 4, 128, "grad_wide_128"},
-		{10, 0, 130, 4, 128, "grad_wide_128"},
-		{8, 6, 130, 4, 128, "grad_turns_128"}, {8, 9, 130, 4, 128, "grad_turns_128"},
-		{12, 0, 130, 4, 128, "grad_turns_128"}, {9, 0, 130, 5, 128, "grad_turns_128"},
-		{9, 0, 130, 4, 96, "grad_turns_96"}, {9, 0, 131, 4, 128, "grad_keys_128"},
+		{8, 0, 4, 128, "grad_wide_128"}, {9, 0, 4, 128, "grad_wide_128"},
+		{10, 0, 4, 128, "grad_wide_128"},
+		{8, 6, 4, 128, "grad_turns_128"}, {8, 9, 4, 128, "grad_turns_128"},
+		{12, 0, 4, 128, "grad_turns_128"}, {9, 0, 5, 128, "grad_turns_128"},
+		{9, 0, 4, 96, "grad_turns_96"},
 	} {
-		b.gpu.Major, b.gpu.Minor, flashShort, flashWide = c.major, c.minor, c.short, c.wide
+		b.gpu.Major, b.gpu.Minor, flashWide = c.major, c.minor, c.wide
 		half := func() value { return r.aligned(kernels.BFloat16, 2, 1, 130, c.d) }
 		rows := func() value { return r.whole(kernels.Float32, 2, 1, 130) }
 		l := &kernels.Launch{Op: hostOp("attention_grad", cpu.AttentionGrad), Ints: []int{-130, 0},
@@ -456,13 +456,12 @@ func onlyFirst(v value) value {
 // flashKernels returns a function that draws the kernels for case i of TestFlash, and says which. A block of those by
 // wgmma has several items.
 func flashKernels(t *testing.T, b *Backend, r fuzz) func(i int) string {
-	short, wide, hopper, three, cache := flashShort, flashWide, flashHopper, flashThree, flashCache
+	wide, hopper, grad, three, cache := flashWide, flashHopper, flashHopperGrad, flashThree, flashCache
 	t.Cleanup(func() {
-		flashShort, flashWide, flashHopper, flashThree, flashCache = short, wide, hopper, three, cache
+		flashWide, flashHopper, flashHopperGrad, flashThree, flashCache = wide, hopper, grad, three, cache
 	})
 	multiprocessors(t, b, 2)
 	return func(i int) string {
-		flashShort = []int{short, 1, 1}[i%3]
 		flashHopper, flashThree = oneOf(r, 1, 1, hopper, math.MaxInt), oneOf(r, 1, three)
 		flashCache = oneOf(r, 0, cache)
 		switch i {
@@ -471,14 +470,22 @@ func flashKernels(t *testing.T, b *Backend, r fuzz) func(i int) string {
 		case 9:
 			flashHopper = 1
 		}
-		return fmt.Sprintf("short below %d, wgmma from %d on, three warpgroups from %d on, cache %d", flashShort,
-			flashHopper, flashThree, flashCache)
+		return fmt.Sprintf("wgmma from %d on, three warpgroups from %d on, cache %d", flashHopper, flashThree,
+			flashCache)
 	}
 }
 
+// hopperGrads are values of flashHopperGrad that make a difference for heads of d.
+func hopperGrads(d int) []int {
+	if d%64 == 0 {
+		return []int{1, math.MaxInt}
+	}
+	return []int{1, math.MaxInt}
+}
+
 // TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
-// tiles, strips and blocks, with more and fewer tiles than stages, and gradients by two kernels or one, whose blocks of
-// all sizes give the same bits.
+// tiles, strips and blocks, with more and fewer tiles than stages, and gradients whose blocks of all sizes, and all
+// numbers of blocks, give the same bits.
 func TestFlash(t *testing.T) {
 	b := kernelDevice(t)
 	r := newFuzz(17)
@@ -502,11 +509,12 @@ func TestFlash(t *testing.T) {
 			return out
 		}
 		attend := func(in []value) []value {
+			b.gpu.SMs = 2
 			return run(hostOp("attention", cpu.Attention), in, []value{r.whole(dtype, batch, rows, heads, d),
 				r.whole(kernels.Float32, batch, heads, rows), r.whole(kernels.Float32, batch, heads, rows)})
 		}
 		gradients := func(wide int, in, out []value, g value) []value {
-			flashWide = wide
+			flashWide, b.gpu.SMs = wide, 1+min(wide, 4)
 			return run(hostOp("attention_grad", cpu.AttentionGrad), append(slices.Concat(in, out), g),
 				[]value{r.whole(dtype, batch, rows, heads, d), r.whole(dtype, batch, keys, heads, d),
 					r.whole(dtype, batch, keys, heads, d)})
@@ -515,31 +523,35 @@ func TestFlash(t *testing.T) {
 			r.aligned(dtype, batch, heads, keys, d)}
 		g := r.aligned(dtype, batch, heads, rows, d)
 		out := attend(in)
-		grads := gradients(1, in, out, g)
-		sameBits(t, what, grads, gradients(math.MaxInt, in, out, g))
-		if i%5 == 2 {
-			none := g
-			none.data = make([]byte, len(g.data))
-			wantZeros(t, what+", whose result has no gradient", gradients(1, in, out, none))
-		}
-		if i%5 == 1 { // nothing of other matrices, and of what lies between rows, reaches a matrix
-			in := []value{onlyFirst(in[0]), onlyFirst(in[1]), onlyFirst(in[2])}
-			again := attend(in)
-			sameMatrices(t, what+", beside NaN", &out[0], &again[0], 0, 1)
-			for k, x := range gradients(1, in, again, onlyFirst(g)) {
-				sameMatrices(t, fmt.Sprintf("gradient %d of %s, beside NaN", k, what), &grads[k], &x, 0, 1)
+		for _, from := range hopperGrads(d) {
+			flashHopperGrad = from
+			what := fmt.Sprintf("%s, their gradients from %d on", what, from)
+			grads := gradients(1, in, out, g)
+			sameBits(t, what, grads, gradients(math.MaxInt, in, out, g))
+			if i%5 == 2 {
+				none := g
+				none.data = make([]byte, len(g.data))
+				wantZeros(t, what+", whose result has no gradient", gradients(1, in, out, none))
 			}
+			if i%5 == 1 { // nothing of other matrices, and of what lies between rows, reaches a matrix
+				in := []value{onlyFirst(in[0]), onlyFirst(in[1]), onlyFirst(in[2])}
+				again := attend(in)
+				sameMatrices(t, what+", beside NaN", &out[0], &again[0], 0, 1)
+				for k, x := range gradients(1, in, again, onlyFirst(g)) {
+					sameMatrices(t, fmt.Sprintf("gradient %d of %s, beside NaN", k, what), &grads[k], &x, 0, 1)
+				}
+			}
+			if causal != 0 && keys > 64 { // what is infinite reaches the same tiles, and no other matrix
+				in := slices.Clone(in)
+				in[1] = infiniteAt(in[1], in[1].Offset+64*in[1].Strides[2])
+				sameBits(t, what+", an infinite key", gradients(1, in, out, g)[:1],
+					gradients(math.MaxInt, in, out, g)[:1])
+				again := attend(in)
+				sameMatrices(t, what+", an infinite key", &out[0], &again[0], 1, batch*heads)
+			}
+			f := exact.Attention{T: rows, S: keys, D: d, Causal: causal != 0, Scale: scale}
+			nearFloat64(t, what, f, append(in, g), out, grads)
 		}
-		if causal != 0 && keys > 64 { // what is infinite reaches the same tiles, and no other matrix
-			in := slices.Clone(in)
-			in[1] = infiniteAt(in[1], in[1].Offset+64*in[1].Strides[2])
-			sameBits(t, what+", an infinite key", gradients(1, in, out, g)[:1],
-				gradients(math.MaxInt, in, out, g)[:1])
-			again := attend(in)
-			sameMatrices(t, what+", an infinite key", &out[0], &again[0], 1, batch*heads)
-		}
-		f := exact.Attention{T: rows, S: keys, D: d, Causal: causal != 0, Scale: scale}
-		nearFloat64(t, what, f, append(in, g), out, grads)
 	}
 }
 

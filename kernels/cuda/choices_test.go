@@ -100,8 +100,10 @@ func BenchmarkChoicesMatMul(b *testing.B) {
 // For the variables of plan_attention_flash.go: causal attention in bfloat16, 16 Ki rows of 768 numbers.
 func BenchmarkChoicesFlash(b *testing.B) {
 	dev := kernelDevice(b)
-	short, wide, hopper, three, cache := flashShort, flashWide, flashHopper, flashThree, flashCache
-	defer func() { flashShort, flashWide, flashHopper, flashThree, flashCache = short, wide, hopper, three, cache }()
+	wide, hopper, grad, three, cache := flashWide, flashHopper, flashHopperGrad, flashThree, flashCache
+	defer func() {
+		flashWide, flashHopper, flashHopperGrad, flashThree, flashCache = wide, hopper, grad, three, cache
+	}()
 	const never = math.MaxInt
 	for _, d := range []int{64, 128} {
 		for _, rows := range []int{128, 256, 512, 1024, 2048, 4096, 8192} {
@@ -125,9 +127,8 @@ func BenchmarkChoicesFlash(b *testing.B) {
 				l = &kernels.Launch{Op: hostOp("attention_grad", cpu.AttentionGrad), Ints: l.Ints, Floats: l.Floats,
 					In:  append(l.In, l.Out[0], l.Out[1], l.Out[2], operand()),
 					Out: []kernels.Arg{result(), result(), result()}}
-				for name, from := range map[string][2]int{"two kernels": {never, never}, "turns": {1, never},
-					"wide": {1, 1}} {
-					flashShort, flashWide = from[0], from[1]
+				for name, c := range map[string][2]int{"mma": {never, never}, "wide": {1, never}, "wgmma": {never, 1}} {
+					flashWide, flashHopperGrad = c[0], c[1]
 					b.Run("backward/"+name, func(b *testing.B) { timeOf(b, dev, l, 2.5*flops) })
 				}
 			})

@@ -91,8 +91,9 @@ var constants = []struct {
 	{"matmul_hopper.cu", "kThreads", hopperThreads}, {"matmul_hopper.cu", "kShared", hopperShared},
 	{"attention.cu", "kRows", attentionRows}, {"attention.cu", "kColumns", attentionColumns},
 	{"attention.cu", "kThreads", attentionThreads},
-	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cu", "kPadded", flashPadded},
-	{"attention_flash.cu", "kTurn", flashTurn},
+	{"attention_flash.cu", "kThreads", flashThreads}, {"attention_flash.cuh", "kPadded", flashPadded},
+	{"attention_flash.cuh", "kTurn", flashTurn}, {"attention_flash_hopper_grad.cu", "kKeys", flashHopperKeys},
+	{"attention_flash_hopper_grad.cu", "kThreads", flashHopperThreads},
 }
 
 // TestMirrors: structs of Go that kernels take have the names, offsets and sizes of their C++ structs, and constants

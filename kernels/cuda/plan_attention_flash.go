@@ -8,22 +8,21 @@ import (
 	"github.com/weft-ml/weft/kernels"
 )
 
-// Constants of attention_flash.cu and attention_flash_hopper.cu.
+// Constants of attention_flash.cuh, attention_flash.cu, attention_flash_hopper.cu and attention_flash_hopper_grad.cu.
 const (
 	flashThreads = 128
-	flashPadded  = 64 // l and dot of each head have a multiple of so many elements
-	flashTurn    = 32 // rows for each counter of turns
+	flashPadded  = 128 // l and dot of each head have a multiple of so many elements
+	flashTurn    = 32  // rows for each counter of turns
 
+	flashHopperThreads = 384 // of the gradient
+	flashHopperKeys    = 128
 )
 
 // flashHopper is the number of rows, and of keys, from which on heads of 64 and 128 are taken by wgmma: that of a tile.
-// flashThree is the number of rows from which on heads of 64 have three warpgroups that multiply, not two. flashCache
-// is how many bytes of keys and values may be in use at once: the L2 cache of an H200. Variables for tests.
-var flashHopper, flashThree, flashCache = 128, 1536, 64 << 20
-
-// flashShort is the number of rows or keys below which the gradient has two kernels: 7 products instead of 5, but no
-// sums in memory, for which blocks wait. It is for four blocks of 128 keys, and a variable for tests.
-var flashShort = 512
+// flashHopperGrad is the same for the gradient. flashThree is the number of rows from which on heads of 64 have three
+// warpgroups that multiply, not two. flashCache is how many bytes of keys and values may be in use at once: the L2
+// cache of an H200. Variables for tests.
+var flashHopper, flashHopperGrad, flashThree, flashCache = 128, 256, 1536, 64 << 20
 
 // flashWide is the number of blocks of 8 warps and 128 keys from which on the gradient of heads of 128 has them: enough
 // for the multiprocessors of an H200. It is a variable for tests.
@@ -37,7 +36,7 @@ func flashTileRows(d int) int {
 	return 64
 }
 
-// flashTurnRows is the same where blocks take turns, kTurnRows.
+// flashTurnRows is the same in the gradient, kTurnRows.
 func flashTurnRows(d int) int {
 	if d > 80 {
 		return 32
@@ -54,7 +53,7 @@ func (z *attention) usesFlash(d kernels.DType, operands ...*heads) bool {
 	if z.mask.data != 0 || z.group != 1 || int(z.first)+int(z.t) > 1 {
 		return false
 	}
-	if !d.IsHalf() || z.d != z.e || !flashHead(int(z.d)) || z.s == 0 ||
+	if !d.IsHalf() || z.d != z.e || !flashHead(int(z.d)) || z.t == 0 || z.s == 0 ||
 		!(scale > 0 && scale <= math.MaxFloat32) {
 		return false
 	}
@@ -140,32 +139,39 @@ func (c *call) startFlashHopper(z *attention, dtype kernels.DType) {
 	structure(c, &items)
 }
 
-// flashGrad computes l and dot of each row, then dq, then dk and dv; or all three at once.
+// startFlashHopperGrad launches a block for each multiprocessor. Shared memory is two stages of q and g, of ds, l and
+// dot, one of sums, two of k and v with heads of 64, else one, and numbers of two items.
+func (c *call) startFlashHopperGrad(z *attention, dtype kernels.DType) {
+	n := c.flashBlocks(z, z.s, flashHopperKeys)
+	if n == 0 {
+		return
+	}
+	d := int(z.d)
+	const tile = 8192 // elements of q, g and sums
+	rows, stages := tile/d, 128/d
+	c.startShared("flash_grad_hopper_"+itoa(d)+"_"+suffixes[dtype], dim{uint32(min(n, c.b.gpu.SMs)), 1, 1},
+		flashHopperThreads, 4*(3*tile+rows*flashHopperKeys+4*rows)+stages*4*d*flashHopperKeys+16+8*2*(5*2+1+2*stages))
+	structure(c, z)
+}
+
+// flashGrad computes l and dot of each row, then dq, dk and dv.
 func (c *call) flashGrad(z *attention, dtype kernels.DType) {
 	d, rows := int(z.d), roundUp(int(z.t), flashPadded)
-	n, turns := int(z.count)*rows, int(min(z.t, z.s)) >= flashShort
-	words := 2*n + roundUp(n/flashTurn+1, 4)
-	if turns {
-		words += n * d
-	}
-	z.scratch = c.scratch(4 * words)
+	n := int(z.count) * rows
+	z.scratch = c.scratch(4 * (2*n + roundUp(n/flashTurn+1, 4) + n*d))
 	z.dot = z.scratch + uint64(4*n)
 	units := d / 8
 	c.startFlash("dot_", dtype, z, uint32(rows), flashThreads/(units&-units), 0)
-	most := 128
+	tile, most := flashTurnRows(d), 128
 	if d > 64 {
 		most = 64
 	}
-	if turns {
-		tile := flashTurnRows(d)
-		if d == 128 && c.b.gpu.LargeShared() && int(z.count)*ceilDiv(int(z.s), 128) >= flashWide {
-			c.startFlash("grad_wide_", dtype, z, z.s, 128, flashShared(d, 256, tile)+256*tile+4*tile*d)
-			return
-		}
+	switch {
+	case d%64 == 0 && int(min(z.t, z.s)) >= flashHopperGrad && c.b.gpu.WGMMA():
+		c.startFlashHopperGrad(z, dtype)
+	case d == 128 && c.b.gpu.LargeShared() && int(z.count)*ceilDiv(int(z.s), 128) >= flashWide:
+		c.startFlash("grad_wide_", dtype, z, z.s, 128, flashShared(d, 256, tile)+256*tile+4*tile*d)
+	default:
 		c.startFlash("grad_turns_", dtype, z, z.s, most, flashShared(d, 2*most, tile)+2*most*tile)
-		return
 	}
-	shared := flashShared(d, 2*most, flashTileRows(d))
-	c.startFlash("grad_rows_", dtype, z, z.t, most, shared)
-	c.startFlash("grad_keys_", dtype, z, z.s, most, shared)
 }

@@ -242,8 +242,8 @@ type halfTiles struct {
 
 // Variables for tests. partTime is the time of handing on the sums of a part.
 var (
-	mmaTiles    = halfTiles{halfTile, halfTile, halfSteps, 1, 264, 22, 0, 0}
-	hopperTiles = halfTiles{hopperRows, hopperColumns, hopperSteps, hopperWarps, 132, 14, 2500, 66}
+	mmaTiles    = halfTiles{halfTile, halfTile, halfSteps, 1, 264, 20, 0, 0}
+	hopperTiles = halfTiles{hopperRows, hopperColumns, hopperSteps, hopperWarps, 132, 11, 2400, 40}
 	partTime    = 3000
 	maxParts    = 16
 )

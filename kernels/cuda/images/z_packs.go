@@ -11,6 +11,8 @@ var (
 	packAttentionFlash []byte
 	//go:embed attention_flash_hopper.pack
 	packAttentionFlashHopper []byte
+	//go:embed attention_flash_hopper_grad.pack
+	packAttentionFlashHopperGrad []byte
 	//go:embed conv.pack
 	packConv []byte
 	//go:embed copies.pack
@@ -54,27 +56,28 @@ var (
 )
 
 var packs = map[string][]byte{
-	"attention":              packAttention,
-	"attention_flash":        packAttentionFlash,
-	"attention_flash_hopper": packAttentionFlashHopper,
-	"conv":                   packConv,
-	"copies":                 packCopies,
-	"copy":                   packCopy,
-	"cross_entropy":          packCrossEntropy,
-	"ctc":                    packCtc,
-	"fft":                    packFft,
-	"index":                  packIndex,
-	"matmul_f32":             packMatmulF32,
-	"matmul_half":            packMatmulHalf,
-	"matmul_hopper":          packMatmulHopper,
-	"norm":                   packNorm,
-	"pointwise":              packPointwise,
-	"probe":                  packProbe,
-	"probe_hopper":           packProbeHopper,
-	"reduce":                 packReduce,
-	"reduce_row":             packReduceRow,
-	"scan":                   packScan,
-	"softmax":                packSoftmax,
-	"sort":                   packSort,
-	"window":                 packWindow,
+	"attention":                   packAttention,
+	"attention_flash":             packAttentionFlash,
+	"attention_flash_hopper":      packAttentionFlashHopper,
+	"attention_flash_hopper_grad": packAttentionFlashHopperGrad,
+	"conv":                        packConv,
+	"copies":                      packCopies,
+	"copy":                        packCopy,
+	"cross_entropy":               packCrossEntropy,
+	"ctc":                         packCtc,
+	"fft":                         packFft,
+	"index":                       packIndex,
+	"matmul_f32":                  packMatmulF32,
+	"matmul_half":                 packMatmulHalf,
+	"matmul_hopper":               packMatmulHopper,
+	"norm":                        packNorm,
+	"pointwise":                   packPointwise,
+	"probe":                       packProbe,
+	"probe_hopper":                packProbeHopper,
+	"reduce":                      packReduce,
+	"reduce_row":                  packReduceRow,
+	"scan":                        packScan,
+	"softmax":                     packSoftmax,
+	"sort":                        packSort,
+	"window":                      packWindow,
 }

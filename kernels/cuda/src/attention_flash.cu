@@ -5,9 +5,8 @@
 //
 //	p = 2^(c s - l),  l = m log2(e) - log2(r)
 //
-// and the sums over a row, m and r among them, are taken tile after tile. No sum depends on which block runs first. The
-// gradient of short sequences has one kernel for dq, whose blocks own rows, and one for dk and dv, whose blocks own
-// keys: 7 products. That of others has 5: the blocks that own keys add to dq one after another, see Turns.
+// and the sums over a row, m and r among them, are taken tile after tile. No sum depends on which block runs first: in
+// the gradient, whose blocks own keys, they add to dq one after another, see Turns.
 //
 // A block has 4 warps, a wide one 8. Each owns a strip of 16 M rows (or keys), which it multiplies by tiles of 64
 // keys (or rows) that the block copies to shared memory, one tile ahead. Tiles of 128 elements have 32, so that a
@@ -19,11 +18,9 @@
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kPadded = 64;  // l and dot of each head have a multiple of so many elements
 
 template <int D> constexpr int kTileRows = D == 128 ? 32 : 64;  // rows of a tile of the other operands
-template <int D> constexpr int kTurnRows = D > 80 ? 32 : 64;    // the same where blocks take turns
-constexpr int kTurn = 32;                                       // rows for each counter of turns
+template <int D> constexpr int kTurnRows = D > 80 ? 32 : 64;    // the same in the gradient
 
 // pairs_on is the offset of the unit that is k pairs behind one of the first pair of a row.
 template <int D> DEV uint32_t pairs_on(uint32_t at, uint32_t k) { return kSwizzled<D> ? at ^ 32 * k : at + 32 * k; }
@@ -64,15 +61,6 @@ template <int D> struct LaneOffsets {
     units_first = unit_at<D>(l / 16 * 8 + l % 8, l / 8 % 2);
   }
 };
-
-// each_with_column calls f(i, j, e, x) with the value x of its column.
-template <int M, int N, class F> DEV void each_with_column(const unsigned char* values, F f) {
-#pragma unroll
-  for (int j = 0; j < N; j++) {
-    const float2 x = load<float2>(values + 4 * (8 * j + threadIdx.x % 4 * 2));
-    unrolled<M, 4>([&](int i, int e) { f(i, j, e, e % 2 ? x.y : x.x); });
-  }
-}
 
 // Strip is the left operand [16 M, D] of a warp, in shared memory or, if IN_REGISTERS, in registers.
 template <int D, int M, bool IN_REGISTERS> struct Strip {
@@ -118,11 +106,6 @@ DEV void multiply_rows(Products<M, N>& c, const Strip<D, M, IN_REGISTERS>& a, co
   }
 }
 
-// rounded is element e of product (i, j).
-template <class T, int M, int K> DEV float rounded(const uint32_t (&p)[M][K][4], int i, int j, int e) {
-  return to_float(T{(uint16_t)(p[i][j / 2][j % 2 * 2 + e / 2] >> e % 2 * 16)});
-}
-
 // add_product adds p B to c, p being [16 M, 16 K] and B the first 16 K rows of a tile.
 template <class T, int D, int M, int K>
 DEV void add_product(Products<M, D / 8>& c, const uint32_t (&p)[M][K][4], const LaneOffsets<D>& lane, uint32_t b) {
@@ -150,7 +133,7 @@ template <class T, int D, int M> struct RowStrip {
   const uint32_t ring, strip, first, last, visible;  // strip is the first row in the block, `first` in the matrix
   const Matrix<const T> k, v;
   DEV_METHOD RowStrip(const Attention<float>& z, uint32_t ring)
-      : z(z), w(blockIdx.x, z.t, 64 * M, true), ring(ring), strip(threadIdx.x / 32 * (16 * M)), first(w.from + strip),
+      : z(z), w(blockIdx.x, z.t, 64 * M), ring(ring), strip(threadIdx.x / 32 * (16 * M)), first(w.from + strip),
         last(first + 16 * M - 1), visible(visible_keys(z, w.from + w.size - 1)), k(matrix<const T>(z, z.k, w.i, 0)),
         v(matrix<const T>(z, z.v, w.i, 0)) {}
 
@@ -216,23 +199,6 @@ template <class T, int D, int M, int N> DEV void forward(const Attention<float>&
   rows.store(z.y, y, softmax.total, shared);
 }
 
-// padded is the number of rows of dot and l: T rounded up to whole tiles of any size.
-DEV uint32_t padded(uint32_t t) { return (t + kPadded - 1) / kPadded * kPadded; }
-
-// Turns are what blocks of keys share that add to dq one after another: sums [rows, D] of each head and a counter for
-// every 32 rows behind l and dot, all of whose rows are padded. The block of the last keys that a row sees comes first,
-// that of key 0 last. It began in time if blocks take their work in the order in which they run: so none waits for one
-// that has not begun. With a causal mask those of the last keys have the fewest rows, and nobody waits at first.
-struct Turns {
-  uint32_t* counters;  // turns that are over; then one more, of blocks that have taken work
-  float* sums;
-  DEV_METHOD Turns(const Attention<float>& z) {
-    const uint64_t rows = z.count * padded(z.t);
-    counters = reinterpret_cast<uint32_t*>(z.dot + rows);
-    sums = z.dot + rows + (rows / kTurn + 4) / 4 * 4;
-  }
-};
-
 // dot = sum(g*y), which is sum(dp*p), and l of each row, in scratch. Rows that only fill a tile have an infinite l,
 // which makes their p 0.
 template <class T, int D> DEV void dots(const Attention<float>& z) {
@@ -266,50 +232,10 @@ template <class T, int D> DEV void dots(const Attention<float>& z) {
   z.scratch[at] = exists ? __fmul_rn(__fsub_rn(z.m[from], f32_log(z.r[from])), kLog2E) : infinity();
 }
 
-// dq. Shared memory is q and g [64 M, D] and two stages of k and v [64, D].
-template <class T, int D, int M> DEV void grad_rows(const Attention<float>& z) {
-  constexpr int N = 4, kTile = RowStrip<T, D, M>::kTile, kOwn = RowStrip<T, D, M>::kOwn;
-  SHARED_DYNAMIC(shared);
-  const LaneOffsets<D> lane;
-  const uint32_t q_tile = shared_address(shared), g_tile = q_tile + kOwn;
-  const RowStrip<T, D, M> rows(z, g_tile + kOwn);
-  rows.copy_rows(q_tile, z.q);
-  rows.copy_rows(g_tile, z.g);
-  rows.copy_keys(0);
-
-  float l[M][2], dot[M][2], scale[M][2];
-  unrolled<M, 2>([&](int i, int h) {
-    const uint32_t row = rows.first + row_of(i, 2 * h);
-    const uint64_t at = (uint64_t)rows.w.i * padded(z.t) + row;
-    l[i][h] = row < z.t ? z.scratch[at] : infinity();
-    dot[i][h] = row < z.t ? z.dot[at] : 0.f;
-    scale[i][h] = z.scale;
-  });
-  const float c = __fmul_rn(z.scale, kLog2E);
-  const Strip<D, M, false> q(lane, q_tile + rows.strip * kPitch<D>), g(lane, g_tile + rows.strip * kPitch<D>);
-  Products<M, D / 8> dq;
-  clear<M, D / 8>(dq);
-  rows.template each_keys<N>([&](uint32_t from, uint32_t k_tile) {
-    Products<M, N> s, ds;
-    multiply_rows<T>(s, q, lane, k_tile);
-    multiply_rows<T>(ds, g, lane, k_tile + kTile);
-    mma_done();
-    unrolled<M, N, 4>([&](int i, int j, int e) {
-      const float p = exp2_fast(__fmaf_rn(s[i][j][e], c, -l[i][e / 2]));
-      ds[i][j][e] = __fmul_rn(p, __fsub_rn(ds[i][j][e], dot[i][e / 2]));
-    });
-    hide(ds, z, rows.first, from, 0.f);
-    Left<M, N> left;
-    round<T, M, N>(left, ds);
-    add_product<T, D>(dq, left, lane, k_tile);
-  });
-  rows.store(z.dq, dq, scale, shared);
-}
-
-// KeyGradients is the work of a block on dk and dv of its keys, 16 M a warp, and on dq if blocks take turns. Shared
-// memory is k and v [keys, D], two stages of q and g [ROWS, D] with l and dot [ROWS]; if they do, ds [keys, ROWS], and
-// in a wide block sums [ROWS, D]. Products are transposed, [keys rows], so that p and ds are left operands.
-template <class T, int D, int M, int ROWS, bool TURNS, int WARPS = 4> struct KeyGradients {
+// KeyGradients is the work of a block on dk and dv of its keys, 16 M a warp, and on dq, to which blocks add by turns.
+// Shared memory is k and v [keys, D], two stages of q and g [ROWS, D] with l and dot [ROWS], ds [keys, ROWS], and in a
+// wide block sums [ROWS, D]. Products are transposed, [keys rows], so that p and ds are left operands.
+template <class T, int D, int M, int ROWS, int WARPS> struct KeyGradients {
   static constexpr int N = 4, kKeys = 16 * M * WARPS, kTile = ROWS * kPitch<D>, kValueBytes = 4 * ROWS,
                        kStage = 2 * (kTile + kValueBytes), kRing = 2 * kKeys * kPitch<D>, kDs = kRing + 2 * kStage,
                        kWidth = 32 * WARPS, kSums = kDs + kKeys * kPitch<ROWS>;
@@ -322,7 +248,7 @@ template <class T, int D, int M, int ROWS, bool TURNS, int WARPS = 4> struct Key
   const uint64_t values;                      // where l and dot of the matrix are
   Products<M, D / 8> dk, dv;
   DEV_METHOD KeyGradients(const Attention<float>& z, unsigned char* shared, uint32_t block)
-      : z(z), shared(shared), w(block, z.s, kKeys, TURNS), k_tile(shared_address(shared)),
+      : z(z), shared(shared), w(block, z.s, kKeys), k_tile(shared_address(shared)),
         strip(threadIdx.x / 32 * (16 * M)), first(w.from + strip), last(first + 16 * M - 1),
         values((uint64_t)w.i * padded(z.t)) {}
 
@@ -351,7 +277,7 @@ template <class T, int D, int M, int ROWS, bool TURNS, int WARPS = 4> struct Key
     Left<M, N> p;
     if (visible_keys(z, from + row + 8 * N - 1) <= first) {
       unrolled<M, N / 2, 4>([&](int i, int k, int e) { p[i][k][e] = 0; });
-      if (TURNS) put_ds(p, row);
+      put_ds(p, row);
       return;
     }
     const uint32_t stage = kRing + from / ROWS % 2 * kStage, q_tile = k_tile + stage + row * kPitch<D>;
@@ -374,7 +300,7 @@ template <class T, int D, int M, int ROWS, bool TURNS, int WARPS = 4> struct Key
       s[i][j][e] = __fmul_rn(rounded<T>(p, i, j, e), __fsub_rn(s[i][j][e], dot));
     });
     round<T, M, N>(p, s);
-    if (TURNS) put_ds(p, row);
+    put_ds(p, row);
     add_product<T, D>(dk, p, lane, q_tile);
   }
   DEV_METHOD float scale_log2() const { return __fmul_rn(z.scale, kLog2E); }
@@ -485,20 +411,18 @@ template <class T, int D, int M, int ROWS, bool TURNS, int WARPS = 4> struct Key
     for (uint32_t row = from; row < z.t; row += ROWS) {
       cp_async_wait<0>();
       __syncthreads();
-      if (TURNS && row > from) end_turn(row - ROWS);
+      if (row > from) end_turn(row - ROWS);
       if (kWide) copy_sums(row);
       copy_rows(row + ROWS);
 #pragma unroll 1
       for (uint32_t part = 0; part < ROWS; part += 8 * N) add_rows(row, part);
       if (kWide && row + ROWS < z.t) await_turn(row + ROWS);
-      if (TURNS) {
-        __syncthreads();
-        take_turn(row);
-      }
+      __syncthreads();
+      take_turn(row);
     }
     cp_async_wait<0>();
     __syncthreads();  // where all rows are skipped, k and v arrive only now
-    if (TURNS && from < z.t) end_turn((z.t - 1) / ROWS * ROWS);
+    if (from < z.t) end_turn((z.t - 1) / ROWS * ROWS);
     mma_done();
     float scale[M][2], one[M][2];
     unrolled<M, 2>([&](int i, int h) {
@@ -511,11 +435,6 @@ template <class T, int D, int M, int ROWS, bool TURNS, int WARPS = 4> struct Key
   }
 };
 
-template <class T, int D, int M> DEV void grad_keys(const Attention<float>& z) {
-  SHARED_DYNAMIC(shared);
-  KeyGradients<T, D, M, kTileRows<D>, false>(z, shared, blockIdx.x).run();
-}
-
 template <class T, int D, int M, int WARPS = 4> DEV void grad_turns(const Attention<float>& z) {
   SHARED_DYNAMIC(shared);
   if (threadIdx.x == 0)
@@ -523,7 +442,7 @@ template <class T, int D, int M, int WARPS = 4> DEV void grad_turns(const Attent
   __syncthreads();
   const uint32_t block = load<uint32_t>(shared);
   __syncthreads();
-  KeyGradients<T, D, M, kTurnRows<D>, true, WARPS>(z, shared, block).run();
+  KeyGradients<T, D, M, kTurnRows<D>, WARPS>(z, shared, block).run();
 }
 
 }  // namespace
@@ -532,8 +451,6 @@ template <class T, int D, int M, int WARPS = 4> DEV void grad_turns(const Attent
 #define FLASH(name, T, D, M, N, GRAD_M)                                                          \
   ENTRY(flash_##name, kThreads, 2, (Attention<float> z), forward<T, D, M, N>(z))                 \
   ENTRY(flash_dot_##name, kThreads, 8, (Attention<float> z), dots<T, D>(z))                      \
-  ENTRY(flash_grad_rows_##name, kThreads, 2, (Attention<float> z), grad_rows<T, D, GRAD_M>(z))   \
-  ENTRY(flash_grad_keys_##name, kThreads, 2, (Attention<float> z), grad_keys<T, D, GRAD_M>(z))   \
   ENTRY(flash_grad_turns_##name, kThreads, 2, (Attention<float> z), grad_turns<T, D, GRAD_M>(z))
 
 FLASH(32_f16, f16, 32, 2, 8, 2)

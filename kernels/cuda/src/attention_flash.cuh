@@ -5,6 +5,8 @@
 
 constexpr int kUnit = 8;  // elements of 16 bytes
 constexpr float kLog2E = 0x1.715476p+0f;
+constexpr int kPadded = 128;  // l and dot of each head have a multiple of so many elements
+constexpr int kTurn = 32;     // rows for each counter of turns
 
 DEV float infinity() { return __uint_as_float(0x7f800000); }
 
@@ -45,6 +47,20 @@ template <class T, int M, int N> DEV void round(uint32_t (&to)[M][N / 2][4], con
   });
 }
 
+// each_with_column calls f(i, j, e, x) with the value x of its column.
+template <int M, int N, class F> DEV void each_with_column(const unsigned char* values, F f) {
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    const float2 x = load<float2>(values + 4 * (8 * j + threadIdx.x % 4 * 2));
+    unrolled<M, 4>([&](int i, int e) { f(i, j, e, e % 2 ? x.y : x.x); });
+  }
+}
+
+// rounded is element e of product (i, j).
+template <class T, int M, int K> DEV float rounded(const uint32_t (&p)[M][K][4], int i, int j, int e) {
+  return to_float(T{(uint16_t)(p[i][j / 2][j % 2 * 2 + e / 2] >> e % 2 * 16)});
+}
+
 // put writes factor[i][e/2] * c, of whose rows `exist` exist. It passes through the warp's own strip of a tile in
 // shared memory, so that the stores are coalesced.
 template <class T, int D, int M>
@@ -64,15 +80,14 @@ DEV void put(const Matrix<T>& to, uint32_t exist, const Products<M, D / 8>& c, c
       if (row < exist) store<uint4>(to.data + row * to.row + unit * kUnit, load<uint4>(strip + unit_at<D>(row, unit)));
 }
 
-// Block is the work of a block: `size` rows or keys from `from` on, of matrix i. Blocks count those of a matrix first.
+// Block is the work of a block: `size` rows or keys from `from` on, of matrix i. Blocks count
+// those of a matrix first, from the last one on.
 struct Block {
   uint32_t i, from, size;
-  DEV_METHOD Block(uint32_t block, uint32_t n, uint32_t most, bool last_first) {
+  DEV_METHOD Block(uint32_t block, uint32_t n, uint32_t most) {
     const uint32_t blocks = (n + most - 1) / most;
     i = block / blocks;
-    from = block - i * blocks;
-    if (last_first) from = blocks - 1 - from;
-    from *= most;
+    from = (blocks - 1 - (block - i * blocks)) * most;
     size = minimum(most, n - from);
   }
 };
@@ -156,4 +171,21 @@ template <int M> struct OnlineSoftmax {
 
   // base is c times a maximum. Exponentials of -inf are 0 for the maximum -inf, too, not NaN.
   static DEV_METHOD float base(float x, float c) { return x == -infinity() ? 0.f : __fmul_rn(x, c); }
+};
+
+// padded is the number of rows of dot and l: T rounded up to whole tiles of any size.
+DEV uint32_t padded(uint32_t t) { return (t + kPadded - 1) / kPadded * kPadded; }
+
+// Turns are what blocks of keys share that add to dq one after another: sums [rows, D] of each head and a counter for
+// every 32 rows behind l and dot, all of whose rows are padded. The block of the last keys that a row sees comes first,
+// that of key 0 last. It began in time if blocks take their work in the order in which they run: so none waits for one
+// that has not begun. With a causal mask those of the last keys have the fewest rows, and nobody waits at first.
+struct Turns {
+  uint32_t* counters;  // turns that are over; then one more, of blocks that have taken work
+  float* sums;
+  DEV_METHOD Turns(const Attention<float>& z) {
+    const uint64_t rows = z.count * padded(z.t);
+    counters = reinterpret_cast<uint32_t*>(z.dot + rows);
+    sums = z.dot + rows + (rows / kTurn + 4) / 4 * 4;
+  }
 };

@@ -89,8 +89,7 @@ DEV void fill(uint32_t tile, const Matrix<const T>& from, uint32_t exist, uint32
       p += 4 * from.row;
     }
   }
-  cp_async_commit();
-  arrive_copied<0>(barrier);
+  arrive_copied(barrier);
 }
 
 // copy is the work of a warp that copies every fourth tile of the block, and the first of them q.

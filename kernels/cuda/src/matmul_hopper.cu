@@ -189,11 +189,13 @@ DEV void fill(const Product<T>& all, const Batch& batch, const Parts& parts, uin
       mbarrier_wait(drained(shared, stage), ~(begun / kStages) & 1);
       a.copy(panels, left);
       b.copy(panels + kPanelsA * kPanelBytes, left);
-      cp_async_commit();
-      if (begun > 0) arrive_copied<1>(full(shared, (begun - 1) % kStages));
+      if (begun > 0)
+        arrive_copied<1>(full(shared, (begun - 1) % kStages));
+      else
+        cp_async_commit();
     }
   });
-  if (begun > 0) arrive_copied<0>(full(shared, (begun - 1) % kStages));
+  if (begun > 0) arrive_copied(full(shared, (begun - 1) % kStages));
 }
 
 // multiply multiplies what is in the stages, and writes the results.

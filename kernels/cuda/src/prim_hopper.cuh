@@ -1,9 +1,12 @@
 // prim_hopper.cuh: the primitives of compute capability 9.0a: mbarrier and wgmma. Rules for kernels that use them,
 // after those of prim.cuh:
 //
-//  7. wgmma_pin(d) comes before wgmma_fence() where ordinary code wrote the accumulators d, and after
-//     wgmma_wait<0>() before it reads them. Accumulators are declared and set to zero once, before the loop over
-//     tiles: undefined ones make ptxas before 12.9 serialise every wgmma.
+//  7. wgmma_pin(d) comes before wgmma_fence() where ordinary code wrote the accumulators d, and after the wait for
+//     them before it reads them; wgmma_pin(a) comes before wgmma_fence() for operands in registers, lest the compiler
+//     computes them between products. Undefined accumulators make ptxas before 12.9 serialise every wgmma: they are set
+//     to zero, once before the loop over tiles, or before each first product whose `accumulate` is the constant 0. The
+//     latter costs nothing, and registers are free in between. It also serialises if a product whose result is read
+//     is under way from one turn of a loop to the next.
 //  8. Shared memory that ordinary stores or cp.async wrote is read by wgmma after fence_proxy_async() of the writers,
 //     of copies behind their wait, and a barrier.
 //  9. Descriptors and addresses of barriers go through uniform(), lest each lane computes them.
@@ -74,6 +77,13 @@ DEV void bar_arrive(int barrier, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
 }
 
+// stmatrix stores four 8x8 matrices of 16-bit elements; lane 8i+j gives the address of row j of matrix i.
+DEV void stmatrix(uint32_t address, const uint32_t (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
+               "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+
 // ---- warpgroups --------------------------------------------------------------------------------------
 
 DEV void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -86,6 +96,12 @@ DEV void wgmma_wait() {
 template <int N> DEV void wgmma_pin(float (&d)[N]) {
 #pragma unroll
   for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
+}
+DEV void wgmma_pin(uint32_t& x) { asm volatile("" : "+r"(x)::"memory"); }
+template <int N> DEV void wgmma_pin(uint32_t (&a)[N][4]) {
+#pragma unroll
+  for (int i = 0; i < N; i++)
+    asm volatile("" : "+r"(a[i][0]), "+r"(a[i][1]), "+r"(a[i][2]), "+r"(a[i][3])::"memory");
 }
 
 // setmaxnreg_inc waits until the warpgroup has so many registers a thread, setmaxnreg_dec gives others back.
@@ -114,20 +130,24 @@ DEV void mbarrier_wait(uint32_t barrier, unsigned parity, EMU_AT) { emu::mbarrie
 DEV void bar_sync(int barrier, int threads, EMU_AT) { emu::bar_sync(barrier, threads, at); }
 DEV void bar_arrive(int barrier, int threads, EMU_AT) { emu::bar_arrive(barrier, threads, at); }
 DEV void fence_proxy_async() { emu::fence_proxy_async(); }
+DEV void stmatrix(uint32_t address, const uint32_t (&r)[4], EMU_AT) { emu::stmatrix(address, r, 4, at); }
+template <int REGISTERS> DEV void setmaxnreg_inc(EMU_AT) { emu::setmaxnreg(REGISTERS, true, at); }
+template <int REGISTERS> DEV void setmaxnreg_dec(EMU_AT) { emu::setmaxnreg(REGISTERS, false, at); }
 DEV void wgmma_fence(EMU_AT) { emu::wgmma_fence(at); }
 DEV void wgmma_commit(EMU_AT) { emu::wgmma_commit(at); }
 template <int PENDING> DEV void wgmma_wait(EMU_AT) { emu::wgmma_wait(PENDING, at); }
 template <int N> DEV void wgmma_pin(float (&)[N]) {}
-template <int REGISTERS> DEV void setmaxnreg_inc(EMU_AT) { emu::setmaxnreg(REGISTERS, true, at); }
-template <int REGISTERS> DEV void setmaxnreg_dec(EMU_AT) { emu::setmaxnreg(REGISTERS, false, at); }
+DEV void wgmma_pin(uint32_t&) {}
+template <int N> DEV void wgmma_pin(uint32_t (&)[N][4]) {}
 
 #endif
 
 #include "prim_wgmma.cuh"
 
-// arrive_copied arrives for a warp when wgmma can read what its lanes have begun to copy by cp.async, but for the last
-// PENDING groups.
-template <int PENDING> DEV void arrive_copied(uint32_t barrier) {
+// arrive_copied commits what the lanes of a warp have begun to copy by cp.async, and arrives for it when wgmma can read
+// all groups but the last PENDING.
+template <int PENDING = 0> DEV void arrive_copied(uint32_t barrier) {
+  cp_async_commit();
   cp_async_wait<PENDING>();
   fence_proxy_async();
   __syncwarp();
@@ -144,4 +164,9 @@ DEV uint32_t swizzle128(uint32_t offset) { return offset ^ (offset >> 3 & 0x70);
 DEV uint64_t descriptor128(uint32_t address, uint32_t leading = 16) {
   return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(leading >> 4) << 16 | (uint64_t)(1024 >> 4) << 32 |
          (uint64_t)1 << 62;
+}
+
+// advanced describes the operand that lies some bytes further, a multiple of 16.
+DEV uint64_t advanced(uint64_t descriptor, uint32_t bytes) {
+  return descriptor >> 32 << 32 | ((uint32_t)descriptor + (bytes >> 4));
 }

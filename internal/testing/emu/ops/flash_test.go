@@ -36,6 +36,7 @@ func TestFlash(t *testing.T) {
 			{1, 2, 130, 40, 32, false}, {2, 2, 65, 65, 80, true}, {1, 1, 200, 270, 80, true},
 			{1, 2, 130, 40, 80, false}, {2, 2, 65, 65, 96, true}, {1, 1, 200, 270, 96, true},
 			{1, 2, 130, 40, 96, false}, {1, 1, 520, 640, 32, true}, // the last by turns
+			{1, 1, 300, 400, 64, true}, {1, 1, 260, 300, 128, true}, // all by wgmma
 		} {
 			const scale = 0.15
 			shapes := [4][]int{{c.b, c.h, c.t, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.s, c.d}, {c.b, c.h, c.t, c.d}}

@@ -14,12 +14,6 @@ struct TensorMap {
 
 DEV void trap() { asm volatile("trap;"); }
 
-DEV void stmatrix(uint32_t address, const uint32_t (&r)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
-               "r"(r[2]), "r"(r[3])
-               : "memory");
-}
-
 // mbarrier_fence makes initialised barriers known to TMA; a __syncthreads() follows.
 DEV void mbarrier_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 // mbarrier_expect arrives and announces bytes that TMA will bring.
@@ -52,7 +46,6 @@ template <int PENDING> DEV void tma_wait() { asm volatile("cp.async.bulk.wait_gr
 #else
 
 DEV void trap(EMU_AT) { emu::trap(at); }
-DEV void stmatrix(uint32_t address, const uint32_t (&r)[4], EMU_AT) { emu::stmatrix(address, r, 4, at); }
 DEV void mbarrier_fence() { emu::mbarrier_fence(); }
 DEV void mbarrier_expect(uint32_t barrier, unsigned bytes, EMU_AT) { emu::mbarrier_expect(barrier, bytes, at); }
 DEV void tma_prefetch(const TensorMap*) {}
