@@ -150,6 +150,37 @@ func TestDetOfSingular(t *testing.T) {
 	}
 }
 
+// The gradient of the determinant of matrices with an inverse, of those that nearly have none, and where it underflows
+// is that by minors.
+func TestDetGradient(t *testing.T) {
+	dev := open(t)
+	for _, scale := range []float64{1, 1e-9, 0, 1e-110} {
+		v := []float64{2, 1, 0.5, -1, 3, 1, 2, 1, 0.5 + scale} // the third row is nearly the first
+		if scale == 1e-110 {
+			v = []float64{scale, 0, 0, 0, scale, 0, 0, 0, 3 * scale}
+		}
+		want, largest := make([]float64, 9), 0.0
+		for i := range 3 {
+			for j := range 3 {
+				at := func(r, c int) float64 { return v[(i+r)%3*3+(j+c)%3] }
+				want[3*i+j] = at(1, 1)*at(2, 2) - at(1, 2)*at(2, 1)
+				largest = max(largest, math.Abs(want[3*i+j]))
+			}
+		}
+		err := dev.Step(func(s *tensor.Scope) error {
+			x := autograd.Watch(s, s.In(tensor.FromSlice(v, 3, 3)))
+			g := autograd.Grad(linalg.Det(x), tensors{x})[0]
+			if !g.AllClose(tensor.FromSlice(want, 3, 3), 0, 1e-13*largest) {
+				t.Errorf("%v: gradient %v, want %v", v, tensor.ToSlice[float64](g), want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Equal eigenvalues and singular values: gradients of the values are finite.
 func TestEqualValues(t *testing.T) {
 	dev := open(t)

@@ -6,6 +6,7 @@ import (
 
 	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/lapack"
 	"gonum.org/v1/gonum/lapack/lapack64"
 
 	"github.com/weft-ml/weft/tensor"
@@ -111,10 +112,7 @@ func Det(a *tensor.Tensor) *tensor.Tensor {
 	n := square("det", a)
 	return decomposition{"det", []int{1, 1},
 		func(y []float64, x ...[]float64) error {
-			y[0], _ = slogdet(n, x[0])
-			for i := range n {
-				y[0] *= math.Abs(x[0][i*n+i])
-			}
+			y[0] = det(n, x[0], factor(n, x[0]))
 			return nil
 		},
 		func(g, _ *tensor.Tensor, x []*tensor.Tensor) []*tensor.Tensor {
@@ -137,15 +135,31 @@ func Slogdet(a *tensor.Tensor) (sign, logAbs *tensor.Tensor) {
 	return y.Select(-1, 0).Detach(), y.Select(-1, 1)
 }
 
+// factor overwrites a by its factors L and U.
+func factor(n int, a []float64) (pivots []int) {
+	if n > 0 {
+		pivots = make([]int, n)
+		lapack64.Getrf(general(n, n, a), pivots)
+	}
+	return pivots
+}
+
+// det is the determinant of a matrix with such factors.
+func det(n int, lu []float64, pivots []int) float64 {
+	d := 1.0
+	for i, p := range pivots {
+		if p != i {
+			d = -d
+		}
+		d *= lu[i*n+i]
+	}
+	return d
+}
+
 // slogdet leaves the factors L and U in a.
 func slogdet(n int, a []float64) (sign, logAbs float64) {
 	sign = 1
-	if n == 0 {
-		return sign, 0
-	}
-	pivots := make([]int, n)
-	lapack64.Getrf(general(n, n, a), pivots)
-	for i, p := range pivots {
+	for i, p := range factor(n, a) {
 		if p != i {
 			sign = -sign
 		}
@@ -161,8 +175,7 @@ func slogdet(n int, a []float64) (sign, logAbs float64) {
 	return sign, logAbs
 }
 
-// adjugate is det(a) a^-1, which singular matrices have, too: with a = U S Vᵀ it is det(U) det(V) V T Uᵀ, where T has
-// on its diagonal the products of all singular values but one.
+// adjugate is det(a) a^-1, which matrices without an inverse have, too.
 func adjugate(a *tensor.Tensor) *tensor.Tensor {
 	n := square("det", a)
 	return decomposition{"adjugate", []int{n, n},
@@ -170,26 +183,20 @@ func adjugate(a *tensor.Tensor) *tensor.Tensor {
 			if n == 0 {
 				return nil
 			}
-			u, vt, s := make([]float64, n*n), make([]float64, n*n), make([]float64, n)
-			if err := svd(n, n, x[0], u, s, vt); err != nil {
-				return err
+			const norm, illConditioned, normal = lapack.MaxColumnSum, 1e-6, 0x1p-1022
+			lu := slices.Clone(x[0])
+			size := lapack64.Lange(norm, general(n, n, lu), make([]float64, n))
+			pivots := factor(n, lu)
+			d := det(n, lu, pivots)
+			condition := lapack64.Gecon(norm, general(n, n, lu), size, make([]float64, 4*n), make([]int, n))
+			if !(condition > illConditioned) || !(math.Abs(d) >= normal && math.Abs(d) <= math.MaxFloat64) {
+				return adjugateSVD(n, y, x[0])
 			}
-			t := make([]float64, n*n) // T Uᵀ
+			clear(y)
 			for i := range n {
-				rest := 1.0
-				for j := range n {
-					if j != i {
-						rest *= s[j]
-					}
-				}
-				for j := range n {
-					t[i*n+j] = rest * u[j*n+i]
-				}
+				y[i*n+i] = d
 			}
-			v := slices.Clone(vt)
-			p, _ := slogdet(n, u)
-			q, _ := slogdet(n, v)
-			blas64.Gemm(blas.Trans, blas.NoTrans, p*q, general(n, n, vt), general(n, n, t), 0, general(n, n, y))
+			lapack64.Getrs(blas.NoTrans, general(n, n, lu), general(n, n, y), pivots)
 			return nil
 		},
 		// With B = a^-1 and y = det(a) B: dy = det(a) (tr(B da) B - B da B).
@@ -199,6 +206,32 @@ func adjugate(a *tensor.Tensor) *tensor.Tensor {
 			det := Det(x[0]).Unsqueeze(-1).Unsqueeze(-1)
 			return []*tensor.Tensor{b.Mul(trace).Sub(chain(b, g, b).Mul(det))}
 		}}.of(a)
+}
+
+// adjugateSVD sets y to the adjugate of any a: with a = U S Vᵀ it is det(U) det(V) V T Uᵀ, where T has on its diagonal
+// the products of all singular values but one.
+func adjugateSVD(n int, y, a []float64) error {
+	u, vt, s := make([]float64, n*n), make([]float64, n*n), make([]float64, n)
+	if err := svd(n, n, a, u, s, vt); err != nil {
+		return err
+	}
+	t := make([]float64, n*n) // T Uᵀ
+	for i := range n {
+		rest := 1.0
+		for j := range n {
+			if j != i {
+				rest *= s[j]
+			}
+		}
+		for j := range n {
+			t[i*n+j] = rest * u[j*n+i]
+		}
+	}
+	v := slices.Clone(vt)
+	p, _ := slogdet(n, u)
+	q, _ := slogdet(n, v)
+	blas64.Gemm(blas.Trans, blas.NoTrans, p*q, general(n, n, vt), general(n, n, t), 0, general(n, n, y))
+	return nil
 }
 
 // Cholesky is the lower triangular l [.. n n] with a positive diagonal and l lᵀ = a, of which the lower triangle is
