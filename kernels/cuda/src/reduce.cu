@@ -372,7 +372,7 @@ DEV void arg_columns(int64_t* indices, const Result& values, Extreme<N>* found, 
         else columns<Fold, In, 1>(y, In{x, with}, count, n, each, lanes, tiles, blockIdx.x, at))
 
 #define ARG_COLUMNS(name, suffix, Fold, T, V)                                                                     \
-  ENTRY(name##_columns##suffix, kThreads, V == 1 ? 3 : 4,                                                         \
+  ENTRY(name##_columns##suffix, kThreads, V <= 2 ? 3 : 4,                                                         \
         (int64_t* indices, Result y, Extreme<ComputeType<T>>* found, const Extreme<ComputeType<T>>* parts,        \
          const void* x, uint32_t type, uint64_t count, uint64_t n, uint32_t each, uint32_t lanes, uint32_t tiles, \
          Axes kept, Axes reduced, uint32_t wide),                                                                 \
