@@ -480,7 +480,7 @@ func hopperGrads(d int) []int {
 	if d%64 == 0 {
 		return []int{1, math.MaxInt}
 	}
-	return []int{1, math.MaxInt}
+	return []int{math.MaxInt}
 }
 
 // TestFlash: values and gradients of attention in half precision on tensor cores against float64, around the sizes of
