@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,6 +17,9 @@ type MatchError struct {
 	Missing []string // names of the model that the file does not have
 	Extra   []string // names of the file that the model does not have; at most [MaxExtra]
 	Wrong   []string // names of both, with what is different: shapes, types
+
+	none bool   // of the model's names the file has none
+	hint string // what may load it nevertheless
 }
 
 // MaxExtra is the most names of a file that a [MatchError] lists.
@@ -39,10 +43,11 @@ func (e *MatchError) Error() string {
 	list("of the model's are missing", e.Missing, "")
 	list("are not in the model", e.Extra, "")
 	list("are different", e.Wrong, "")
-	if len(e.Missing) > 0 && len(e.Extra) > 0 {
+	if len(e.Missing) > 0 && len(e.Extra) > 0 && e.hint == "" {
 		b.WriteString(" (the option Rename gives them other names)")
 	}
-	if len(e.Missing)+len(e.Extra) > 0 && len(e.Wrong) == 0 {
+	b.WriteString(e.hint)
+	if len(e.Missing)+len(e.Extra) > 0 && len(e.Wrong) == 0 && !e.none {
 		b.WriteString(" (the option Partial loads the rest)")
 	}
 	return b.String()
@@ -103,11 +108,56 @@ func match(model any, path string, file iter.Seq[safetensors.Tensor], c config) 
 		}
 		found = append(found, p)
 	}
-	nothing := len(found) == 0 && len(e.Missing) > 0
-	if len(e.Wrong) > 0 || nothing || !c.partial && len(e.Missing)+len(e.Extra) > 0 {
+	e.none = len(found) == 0 && len(e.Missing) > 0
+	if e.none {
+		e.hint = keyHint(where, file, c.key)
+	}
+	if len(e.Wrong) > 0 || e.none || !c.partial && len(e.Missing)+len(e.Extra) > 0 {
 		return nil, e
 	}
 	return found, nil
+}
+
+// keyHint says which keys a file has that has none of a model's names: those below which it has all of them or, if one
+// was given in vain, the first parts of its names. It is empty if there is nothing to say.
+func keyHint(where map[string]int, file iter.Seq[safetensors.Tensor], key string) string {
+	longest := 0
+	for name := range where {
+		longest = max(longest, len(name))
+	}
+	below, first := map[string]int{}, map[string]bool{}
+	given := false // the file has something below the given key
+	for t := range file {
+		for _, name := range names(t) {
+			part, _, _ := strings.Cut(name, ".")
+			first[part] = true
+			given = given || strings.HasPrefix(name, key+".")
+			for at := max(0, len(name)-longest-1); at < len(name); at++ { // each end that may be a name of the model
+				if _, ok := where[name[at+1:]]; ok && name[at] == '.' {
+					below[name[:at]]++
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(below, func(_ string, n int) bool { return n < len(where) })
+	list := func(keys iter.Seq[string]) string {
+		const most = 8
+		var all []string
+		for i, key := range slices.Sorted(keys) {
+			if i == most {
+				return strings.Join(all, ", ") + ", ..."
+			}
+			all = append(all, fmt.Sprintf("%.40q", key))
+		}
+		return strings.Join(all, ", ")
+	}
+	switch {
+	case len(below) > 0:
+		return fmt.Sprintf(" (all are there below %s: the option Key names one to load from)", list(maps.Keys(below)))
+	case key != "" && !given:
+		return fmt.Sprintf(" (it has nothing below the key %.40q; names there begin with %s)", key, list(maps.Keys(first)))
+	}
+	return ""
 }
 
 // fault says why a pair does not fit.

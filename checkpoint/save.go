@@ -13,9 +13,10 @@ import (
 )
 
 // SaveModel writes the parameters and state of a model to a file, under their state-dict names; tied ones once, under
-// the first of their names. The file is NumPy's if the path ends in ".npz", else safetensors. A file that has the path
-// is replaced, and stays if saving fails: even if the machine loses power there is always the one or the other, and
-// when SaveModel has returned it is the new one. No step may update the model meanwhile.
+// the first of their names. The file is NumPy's if the path ends in ".npz", else safetensors; endings by which [Load]
+// would take it for a file of PyTorch, such as ".pt", are an error. A file that has the path is replaced, and stays if
+// saving fails: even if the machine loses power there is always the one or the other, and when SaveModel has returned
+// it is the new one. No step may update the model meanwhile.
 //
 // The option [Rename] gives tensors the names that others have for them, by the first rule whose name in the model fits
 // each, and transposes them if the rule says so; a matrix is then in the host's memory as a whole. Other options are
@@ -31,6 +32,10 @@ func saveModel(fsys disk.FS, path string, model any, options ...Option) error {
 	c := configOf(options)
 	if c.partial || c.convert || c.key != "" {
 		return fmt.Errorf("checkpoint: %s: an option of Load is given to SaveModel, which has Rename alone", path)
+	}
+	if ext := filepath.Ext(path); ext != ".npz" && slices.Contains(otherFormats, ext) {
+		return fmt.Errorf("checkpoint: %s: files that end in %s are read, not written; end it in .safetensors, which "+
+			"PyTorch reads too, or in .npz", path, ext)
 	}
 	var tensors []safetensors.Tensor
 	pairs := map[string]pair{} // by the name in the file

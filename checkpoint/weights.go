@@ -39,6 +39,9 @@ const (
 	torchIndex = "pytorch_model.bin.index.json"
 )
 
+// otherFormats are the endings of files that are no safetensors.
+var otherFormats = []string{".pt", ".pth", ".bin", ".ckpt", ".npy", ".npz"}
+
 // OpenWeights opens a file of weights, an index of shards, or a folder with either. The name tells the format:
 //
 //	.pt .pth .bin .ckpt        torch.save of PyTorch 1.6 and newer (package torchfile)
@@ -60,7 +63,7 @@ func OpenWeights(path string) (*Weights, error) {
 	switch {
 	case strings.HasSuffix(path, ".bin.index.json"):
 		err = w.openTorchIndex(path)
-	case slices.Contains([]string{".pt", ".pth", ".bin", ".ckpt", ".npy", ".npz"}, filepath.Ext(path)):
+	case slices.Contains(otherFormats, filepath.Ext(path)):
 		err = w.open(path)
 	default:
 		err = w.openSafetensors(path)
@@ -71,7 +74,7 @@ func OpenWeights(path string) (*Weights, error) {
 	return w, nil
 }
 
-// openFolder opens what is in a folder. If there is nothing, the error is that of safetensors.
+// openFolder opens what is in a folder.
 func openFolder(path string) (*Weights, error) {
 	w := &Weights{}
 	err := w.openSafetensors(path)
@@ -86,7 +89,12 @@ func openFolder(path string) (*Weights, error) {
 			return OpenWeights(file)
 		}
 	}
-	return nil, err
+	if steps, _, _ := listSteps(disk.OS, path); len(steps) > 0 {
+		return nil, fmt.Errorf("checkpoint: the folder %s has checkpoints of a run and no weights itself; name one, such "+
+			"as %s: %w", path, filepath.Join(path, folderName(steps[len(steps)-1])), fs.ErrNotExist)
+	}
+	return nil, fmt.Errorf("checkpoint: the folder %s has neither %s nor %s, nor an index of shards of these: %w", path,
+		modelFile, torchName, fs.ErrNotExist)
 }
 
 // openSafetensors adds safetensors files.

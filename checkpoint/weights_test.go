@@ -258,3 +258,82 @@ func TestOpenWeights(t *testing.T) {
 		t.Errorf("Load: %v", err)
 	}
 }
+
+// TestKeyHint: where a file has a model below a key, or nothing below the key that is given, the error says so; Partial,
+// which would not help, is not named.
+func TestKeyHint(t *testing.T) {
+	dev, err := tensor.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := func() *nn.Chain { return nn.Sequential(nn.NewLinear(2, 3), nn.NewLinear(3, 1)) }
+	model, lone := part(), nn.NewLinear(2, 3)
+	whole := map[string]any{"module": map[string]any{"net": part()}, "ema": part(), "head": nn.NewLinear(4, 4)}
+	for _, m := range []any{model, lone, whole} {
+		if err := nn.Init(dev, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "whole.safetensors")
+	if err := SaveModel(path, whole); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		model any
+		says  string // at the end
+		opts  []Option
+	}{
+		{model, ` (all are there below "ema", "module.net": the option Key names one to load from)`, nil},
+		{model, ` (all are there below "ema", "module.net": the option Key names one to load from)`, []Option{Partial()}},
+		{model, ` (all are there below "ema", "module.net": the option Key names one to load from)`, []Option{Key("module")}},
+		{nn.Sequential(nn.Sequential(lone)), ` (it has nothing below the key "net"; names there begin with "ema", "head", ` +
+			`"module")`, []Option{Key("net"), Partial()}},
+		{lone, ` below "ema.0", "ema.1", "head", "module.net.0", "module.net.1": the option Key names one to load from)`, nil},
+		{nn.Sequential(nn.Sequential(lone)), ", ... (the option Rename gives them other names)", nil},
+	} {
+		err := Load(c.model, path, c.opts...)
+		if err == nil || !strings.HasSuffix(err.Error(), c.says) {
+			t.Errorf("%v: error %v, want %s", c.says, err, c.says)
+		}
+	}
+	if err := Load(model, path, Key("module.net")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSaveEndings: names by which Load would take a file for another format's are refused, and no file is made.
+func TestSaveEndings(t *testing.T) {
+	dir := t.TempDir()
+	for _, ext := range otherFormats {
+		path := filepath.Join(dir, "model"+ext)
+		err := SaveModel(path, gpt(t, 1, tensor.Float32, true))
+		if ext == ".npz" {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "end it in .safetensors") {
+			t.Errorf("%s: error %v", ext, err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is there: %v", path, err)
+		}
+	}
+}
+
+// TestFolderWithoutWeights says what is missing, and knows folders of runs.
+func TestFolderWithoutWeights(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []string{"neither model.safetensors nor pytorch_model.bin", "step-00000020: "} {
+		_, err := OpenWeights(dir)
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		for _, step := range []int{10, 20} {
+			if err := os.MkdirAll(filepath.Join(dir, folderName(step)), 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

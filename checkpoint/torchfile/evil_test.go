@@ -196,9 +196,9 @@ func TestEvilFiles(t *testing.T) {
 		file  []byte
 		found string
 	}{
-		"empty":                 {nil, "zip: not a valid zip file"},
-		"eight bytes":           {[]byte("PK\x03\x04PK\x05\x06"), "zip: not a valid zip file"},
-		"cut":                   {right[:len(right)-1], "zip: not a valid zip file"},
+		"empty":                 {nil, "no directory of a zip file at its end"},
+		"eight bytes":           {[]byte("PK\x03\x04PK\x05\x06"), "no directory of a zip file at its end"},
+		"cut":                   {right[:len(right)-1], "no directory of a zip file at its end"},
 		"tar":                   {tar, "a tar file"},
 		"a pickle":              {[]byte(begin + "N."), "a pickle without a container"},
 		"another name":          {bytes.ReplaceAll(right, []byte("data."), []byte("date.")), "no FOLDER/data.pkl"},

@@ -103,6 +103,8 @@ func refuseOld(r io.ReaderAt, size int64) error {
 		return fault(0, "file", "a tar file, the container of PyTorch before 0.1.10", want)
 	case bytes.HasPrefix(begin, []byte("\x80")):
 		return fault(0, "file", "a pickle without a container", want)
+	case len(begin) > 8 && begin[8] == '{' && !bytes.HasPrefix(begin, []byte("PK")):
+		return fault(0, "file", "what looks like safetensors", "a zip file, or a name that ends in .safetensors")
 	}
 	return nil
 }

@@ -121,6 +121,11 @@ func TestRefusedFiles(t *testing.T) {
 			}
 		}
 	}
+	const safe = "\x08\x00\x00\x00\x00\x00\x00\x00{}      "
+	_, err := Open(strings.NewReader(safe), int64(len(safe)))
+	if err == nil || !strings.Contains(err.Error(), "a name that ends in .safetensors") {
+		t.Errorf("safetensors: error %v", err)
+	}
 }
 
 // TestPieces reads views in pieces that begin and end inside elements, and beyond its end.

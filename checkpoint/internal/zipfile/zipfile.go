@@ -33,6 +33,8 @@ func Open(r io.ReaderAt, size int64, format string) ([]Entry, error) {
 		return bad(-1, "zip directory", "more bytes", fmt.Sprintf("at most %d", maxDirectory))
 	case directory.err != nil:
 		return nil, fmt.Errorf("%s: %w", format, directory.err)
+	case errors.Is(err, zip.ErrFormat):
+		return bad(-1, "file", "no directory of a zip file at its end", "a zip file, all of it")
 	case err != nil:
 		return bad(-1, "file", err.Error(), "a zip file")
 	}
