@@ -155,7 +155,8 @@ func keyHint(where map[string]int, file iter.Seq[safetensors.Tensor], key string
 	case len(below) > 0:
 		return fmt.Sprintf(" (all are there below %s: the option Key names one to load from)", list(maps.Keys(below)))
 	case key != "" && !given:
-		return fmt.Sprintf(" (it has nothing below the key %.40q; names there begin with %s)", key, list(maps.Keys(first)))
+		return fmt.Sprintf(" (it has nothing below the key %.40q; names there begin with %s)", key,
+			list(maps.Keys(first)))
 	}
 	return ""
 }

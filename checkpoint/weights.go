@@ -90,8 +90,8 @@ func openFolder(path string) (*Weights, error) {
 		}
 	}
 	if steps, _, _ := listSteps(disk.OS, path); len(steps) > 0 {
-		return nil, fmt.Errorf("checkpoint: the folder %s has checkpoints of a run and no weights itself; name one, such "+
-			"as %s: %w", path, filepath.Join(path, folderName(steps[len(steps)-1])), fs.ErrNotExist)
+		return nil, fmt.Errorf("checkpoint: the folder %s has checkpoints of a run and no weights itself; name one, "+
+			"such as %s: %w", path, filepath.Join(path, folderName(steps[len(steps)-1])), fs.ErrNotExist)
 	}
 	return nil, fmt.Errorf("checkpoint: the folder %s has neither %s nor %s, nor an index of shards of these: %w", path,
 		modelFile, torchName, fs.ErrNotExist)

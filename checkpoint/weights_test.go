@@ -259,8 +259,8 @@ func TestOpenWeights(t *testing.T) {
 	}
 }
 
-// TestKeyHint: where a file has a model below a key, or nothing below the key that is given, the error says so; Partial,
-// which would not help, is not named.
+// TestKeyHint: where a file has a model below a key, or nothing below the key that is given, the error says so;
+// Partial, which would not help, is not named.
 func TestKeyHint(t *testing.T) {
 	dev, err := tensor.Open("cpu")
 	if err != nil {
@@ -278,17 +278,19 @@ func TestKeyHint(t *testing.T) {
 	if err := SaveModel(path, whole); err != nil {
 		t.Fatal(err)
 	}
+	const all = ` (all are there below "ema", "module.net": the option Key names one to load from)`
 	for _, c := range []struct {
 		model any
 		says  string // at the end
 		opts  []Option
 	}{
-		{model, ` (all are there below "ema", "module.net": the option Key names one to load from)`, nil},
-		{model, ` (all are there below "ema", "module.net": the option Key names one to load from)`, []Option{Partial()}},
-		{model, ` (all are there below "ema", "module.net": the option Key names one to load from)`, []Option{Key("module")}},
-		{nn.Sequential(nn.Sequential(lone)), ` (it has nothing below the key "net"; names there begin with "ema", "head", ` +
-			`"module")`, []Option{Key("net"), Partial()}},
-		{lone, ` below "ema.0", "ema.1", "head", "module.net.0", "module.net.1": the option Key names one to load from)`, nil},
+		{model, all, nil},
+		{model, all, []Option{Partial()}},
+		{model, all, []Option{Key("module")}},
+		{nn.Sequential(nn.Sequential(lone)), ` (it has nothing below the key "net"; names there begin with "ema", ` +
+			`"head", "module")`, []Option{Key("net"), Partial()}},
+		{lone, ` below "ema.0", "ema.1", "head", "module.net.0", "module.net.1": the option Key names one to load ` +
+			`from)`, nil},
 		{nn.Sequential(nn.Sequential(lone)), ", ... (the option Rename gives them other names)", nil},
 	} {
 		err := Load(c.model, path, c.opts...)

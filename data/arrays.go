@@ -29,8 +29,8 @@ func NewArrays[X, Y tensor.Elem](x []X, xShape []int, y []Y, yShape []int) (*Arr
 		return nil, err
 	}
 	if n != m {
-		return nil, fmt.Errorf("data: x holds %d examples of shape %v, y holds %d of shape %v: the numbers must agree",
-			n, xShape, m, yShape)
+		return nil, fmt.Errorf("data: x holds %d examples of shape %v, y holds %d of shape %v: the numbers must "+
+			"agree; the shapes are those of one example", n, xShape, m, yShape)
 	}
 	return &Arrays[X, Y]{x, y, slices.Clone(xShape), slices.Clone(yShape), n}, nil
 }

@@ -118,11 +118,11 @@ func (c *attentionConfig) attend(q, k, v *tensor.Tensor) *tensor.Tensor {
 	if right < math.MaxInt-c.position {
 		last = c.position + right
 	}
-	return q.MaskedAttention(k, v, c.wholeMask(), first, last, c.dropout, scale)
+	return q.MaskedAttention(k, v, c.wholeMask(q, k), first, last, c.dropout, scale)
 }
 
 // wholeMask is the mask and the padding in one; nil if there are neither.
-func (c *attentionConfig) wholeMask() *tensor.Tensor {
+func (c *attentionConfig) wholeMask(q, k *tensor.Tensor) *tensor.Tensor {
 	if c.padding == nil {
 		return c.mask
 	}
@@ -130,6 +130,11 @@ func (c *attentionConfig) wholeMask() *tensor.Tensor {
 	if len(shape) != 2 {
 		engine.Fail(tensor.ErrShape, "attention", "the mask of key padding %v has %d axes, want two: batch, keys",
 			c.padding, len(shape))
+	}
+	fits := func(n, size int) bool { return n == size || n == 1 }
+	if q.Rank() == 4 && k.Rank() == 4 && !(fits(shape[0], q.Dim(0)) && fits(shape[1], k.Dim(2))) {
+		engine.Fail(tensor.ErrShape, "attention", "the mask of key padding %v must be [%d %d]: batch, keys", c.padding,
+			q.Dim(0), k.Dim(2))
 	}
 	padding := c.padding.Reshape(shape[0], 1, 1, shape[1])
 	switch {

@@ -235,7 +235,7 @@ func TestAttentionMisuse(t *testing.T) {
 		{attend(x4, x4, nn.Position(-1)), "position -1 is negative"},
 		{attend(x4, x4, nn.KeyPadding(z(2, 3))), "the mask of key padding float32[2 3] must be bool"},
 		{attend(x4, x4, nn.KeyPadding(z(3).To(tensor.Bool))), "has 1 axes, want two: batch, keys"},
-		{attend(x4, x4, nn.KeyPadding(z(2, 5).To(tensor.Bool))), "does not broadcast to the scores [2 2 3 3]"},
+		{attend(x4, x4, nn.KeyPadding(z(2, 5).To(tensor.Bool))), "the mask of key padding bool[2 5] must be [2 3]"},
 		{attend(x4, x4, nn.AttentionDropout(-1)), "the probability -1 of dropout is outside [0, 1)"},
 		{func() { nn.Mask(nil) }, "mask: the mask is nil"},
 		{func() { nn.NewRotaryEmbedding(3, 4, 10000) }, "rotary: width 3 must be even"},

@@ -219,6 +219,23 @@ var mistakes = []struct {
 	// Outside of steps.
 	{func(b *beginner) { tensor.FromSlice([]float32{1, 2, 3}, 2, 2) },
 		"from_slice: shape [2 2] has 4 elements, the slice has 3"},
+	{func(b *beginner) { tensor.FromSlice([]int64{1, 2, 3}) },
+		"from_slice: shape [] has 1 elements, the slice has 3; the shape follows the slice: FromSlice(v, len(v)) " +
+			"is a vector"},
+	{func(b *beginner) { autograd.Watch(b.s, b.x).Grad() },
+		"grad: float32[4 3] is no parameter; the gradient of another tensor, made a leaf by autograd.Watch, is what " +
+			"autograd.Grad returns"},
+	{func(b *beginner) { b.x.ClearGrads() }, "clear_grads: float32[4 3] is no parameter; the gradient of another " +
+		"tensor, made a leaf by autograd.Watch, is what autograd.Grad returns"},
+	{func(b *beginner) { nn.NewBatchNorm2d(3).Forward(b.x) },
+		"batch_norm: x float32[4 3] has 2 axes; [N C] and then 2 spatial ones are needed"},
+	{func(b *beginner) { nn.NewBatchNorm1d(3).Forward(b.x.Reshape(1, 1, 4, 3)) },
+		"batch_norm: x float32[1 1 4 3] has 4 axes; [N C] and then 0 to 1 spatial ones are needed"},
+	{func(b *beginner) {
+		q := b.x.Reshape(1, 1, 4, 3)
+		b.next()
+		nn.ScaledDotProductAttention(q, q, q, nn.KeyPadding(tensor.Zeros(tensor.Bool, 4, 1)))
+	}, "attention: the mask of key padding bool[4 1] must be [1 4]: batch, keys"},
 	{func(b *beginner) { tensor.FromNested([][]float32{{1, 2}, {3}}) },
 		"from_nested: the slice at [1] has 1 elements, that at [0] has 2: all slices of one level have one length"},
 	{func(b *beginner) { tensor.Zeros(tensor.Float32, 1<<20, 1<<20) }, "zeros: 4398046511104 bytes requested; "},
@@ -232,6 +249,11 @@ var mistakes = []struct {
 		b.line = returned
 		panicOr(data.NewArrays([]float32{1, 2, 3}, []int{2}, []int64{0}, nil))
 	}, "data: x: 3 values are not a whole number of examples of shape [2], 2 values each"},
+	{func(b *beginner) {
+		b.line = returned
+		panicOr(data.NewArrays([]float32{1, 2, 3, 4}, []int{2, 2}, []int64{0, 1}, nil))
+	}, "data: x holds 1 examples of shape [2 2], y holds 2 of shape []: the numbers must agree; the shapes are those " +
+		"of one example"},
 	{func(b *beginner) {
 		b.line = returned
 		for _, err := range (&data.Loader{Dataset: digits()}).Batches(context.Background()) {

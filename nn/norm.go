@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/weft-ml/weft/autograd"
@@ -77,8 +78,11 @@ func update(s *tensor.Scope, op *tensor.Op, old *tensor.Tensor, floats []float64
 // of so many channels, with at least and at most so many spatial axes, takes.
 func channels(op string, x *tensor.Tensor, least, most, want int) (others []int) {
 	if n := x.Rank(); n < 2+least || n > 2+most {
-		engine.Fail(tensor.ErrShape, op, "x %v has %d axes; [N C] and then %d to %d spatial ones are needed", x, n,
-			least, most)
+		spatial := fmt.Sprint(least)
+		if least < most {
+			spatial += fmt.Sprint(" to ", most)
+		}
+		engine.Fail(tensor.ErrShape, op, "x %v has %d axes; [N C] and then %s spatial ones are needed", x, n, spatial)
 	}
 	if c := x.Dim(1); c != want {
 		engine.Fail(tensor.ErrShape, op, "x %v has %d channels on axis 1, the norm %d", x, c, want)

@@ -16,7 +16,11 @@ import (
 func FromSlice[T Elem](v []T, shape ...int) *Tensor {
 	checkShape("from_slice", shape)
 	if n := kernels.Count(shape); n != len(v) {
-		fail(ErrShape, "from_slice", "shape %v has %d elements, the slice has %d", shape, n, len(v))
+		hint := ""
+		if len(shape) == 0 {
+			hint = "; the shape follows the slice: FromSlice(v, len(v)) is a vector"
+		}
+		fail(ErrShape, "from_slice", "shape %v has %d elements, the slice has %d%s", shape, n, len(v), hint)
 	}
 	return newTensor(hostBlock(cpu.Wrap(memory(v)), "from_slice"), dtypeOf[T](), shape, nil)
 }

@@ -276,10 +276,19 @@ func (t *Tensor) arena() (a *arena, lo, hi int) {
 	return t.root.arena, t.root.lo, t.root.hi
 }
 
+// parameter fails unless t is a parameter or state.
+func (t *Tensor) parameter(op string) {
+	if t.given(op).root == nil {
+		fail(ErrGrad, op, "%v is no parameter; the gradient of another tensor, made a leaf by autograd.Watch, is what "+
+			"autograd.Grad returns", t)
+	}
+}
+
 // Grad is the gradient that steps have committed to a parameter and no optimizer has taken; nil if there is none; of a
 // view of a parameter it is the same view of the gradient. Reading it waits for nothing; the tensor is valid until the
 // next step commits, and Keep makes it last.
 func (t *Tensor) Grad() *Tensor {
+	t.parameter("grad")
 	a, lo, _ := t.arena()
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -295,6 +304,7 @@ func (t *Tensor) Grad() *Tensor {
 // ClearGrads drops the gradients that steps have committed to the parameter t, and to all others of its element type
 // that the same nn.Init has placed.
 func (t *Tensor) ClearGrads() {
+	t.parameter("clear_grads")
 	a, _, _ := t.arena()
 	a.mu.Lock()
 	defer a.mu.Unlock()
