@@ -12,8 +12,10 @@
 // change the values of the others. Whether a step trains or evaluates is a property of the step, not of the layers.
 //
 // In processing order: parameter.go declares parameters, init.go has their first values, unreached.go finds those that
-// would get none; clone.go copies models; module.go has what a layer is, and sequences; layers.go, norm.go,
-// recurrent.go, transformer.go and gpt.go the layers and models, weight_norm.go layers around layers, option.go what
-// they can be told, recurrence.go what recurrent layers compute; loss.go the losses, loss_option.go what they can be
-// told; tree.go the parts of a model as text, and summary.go what it computes.
+// would get none; clone.go copies models; module.go has what a layer is, and sequences; layers.go, embedding_bag.go,
+// shape.go, activation.go, conv.go, pool.go, resize.go, norm.go, attention.go, rotary.go, multihead.go and recurrent.go
+// the layers, weight_norm.go layers around layers, encoder.go, transformer.go, gpt.go and resnet.go the models made of
+// them, option.go what they can be told, recurrence.go what recurrent layers compute; loss.go, loss_likelihood.go,
+// loss_margin.go and loss_ctc.go the losses, loss_option.go what they can be told; tree.go the parts of a model as
+// text, and summary.go what it computes.
 package nn

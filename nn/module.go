@@ -137,7 +137,7 @@ func setNeedsGrad(parts []any, needs bool) {
 	}
 }
 
-// CountParameters is the number of trainable elements of a model.
+// CountParameters is the number of trainable elements of a model, those of frozen parts, too.
 func CountParameters(model any) int {
 	n := 0
 	for _, p := range Parameters(model) {
