@@ -225,6 +225,8 @@ var mistakes = []struct {
 	{func(b *beginner) { autograd.Watch(b.s, b.x).Grad() },
 		"grad: float32[4 3] is no parameter; the gradient of another tensor, made a leaf by autograd.Watch, is what " +
 			"autograd.Grad returns"},
+	{func(b *beginner) { b.x.Split(0, 2) },
+		"split: sizes [2], those of all parts, add up to 2, axis 0 of float32[4 3] has 4"},
 	{func(b *beginner) { b.x.ClearGrads() }, "clear_grads: float32[4 3] is no parameter; the gradient of another " +
 		"tensor, made a leaf by autograd.Watch, is what autograd.Grad returns"},
 	{func(b *beginner) { nn.NewBatchNorm2d(3).Forward(b.x) },

@@ -123,7 +123,8 @@ func (t *Tensor) sliceGrad(axis, start, step, size int) *Tensor {
 	return apply(&sliceGrad, []*Tensor{t}, []int{axis, start, step, size}, nil)
 }
 
-// Split cuts an axis into parts of the given sizes, which must add up to its size. The parts share the memory.
+// Split cuts an axis into parts of the given sizes, which must add up to its size; Chunk makes equal parts. The parts
+// share the memory.
 func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 	t.given("split")
 	axis = t.axis("split", axis)
@@ -138,6 +139,9 @@ func (t *Tensor) Split(axis int, sizes ...int) []*Tensor {
 		more := ""
 		if len(sizes) > 16 {
 			sizes, more = sizes[:16], " and others"
+		}
+		if len(sizes) == 1 {
+			more = ", those of all parts,"
 		}
 		fail(ErrShape, "split", "sizes %v%s add up to %d, axis %d of %v has %d", sizes, more, sum, axis, t, size)
 	}
