@@ -62,7 +62,7 @@ func AttentionDropout(p float64) AttentionOption {
 }
 
 // Cached lets self-attention of new positions see the keys and values of earlier calls, which the cache holds, and
-// enters its own there. It implies the [Position] after them. It is for evaluation: no gradient goes into the cache.
+// enters its own there. It implies the [Position] after them. No gradient goes to keys and values of earlier calls.
 func Cached(cache *KVCache) AttentionOption {
 	engine.Given("cached", "the cache", cache)
 	return AttentionOption{func(c *attentionConfig) { c.cache = cache }}
@@ -186,6 +186,9 @@ func (c *KVCache) extend(k, v *tensor.Tensor) (allK, allV *tensor.Tensor, before
 		k, v = tensor.Cat(2, c.k, k), tensor.Cat(2, c.v, v)
 	}
 	c.k, c.v = k.Keep(), v.Keep()
+	if k.NeedsGrad() || v.NeedsGrad() { // what is kept is off the tape
+		return k, v, before
+	}
 	return c.k, c.v, before
 }
 

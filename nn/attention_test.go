@@ -134,6 +134,42 @@ func TestGPTCached(t *testing.T) {
 }
 
 // Multi-head attention of new positions with a cache is that of all positions at once.
+// TestCachedGradients: with a cache the keys and values of this call have the gradients that they have without one, and
+// those of earlier calls are data.
+func TestCachedGradients(t *testing.T) {
+	dev, err := tensor.Open("cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := func(seed uint64) *tensor.Tensor { return tensor.Randn(tensor.Seed(seed), 1, 2, 3, 4) }
+	var cache nn.KVCache
+	grads := func(old bool, opts ...nn.AttentionOption) (all []float32) {
+		if err := dev.Step(func(s *tensor.Scope) error {
+			var xs []*tensor.Tensor
+			for seed := range uint64(3) {
+				xs = append(xs, autograd.Watch(s, random(seed)))
+			}
+			k, v := xs[1], xs[2]
+			if old {
+				k, v = tensor.Cat(2, random(1), k), tensor.Cat(2, random(2), v)
+			}
+			y := nn.ScaledDotProductAttention(xs[0], k, v, append(opts, nn.Causal())...)
+			for _, g := range autograd.Grad(y.Square().Sum(), xs) {
+				all = append(all, tensor.ToSlice[float32](g)...)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for call, want := range [][]float32{grads(false), grads(true, nn.Position(3))} {
+		if got := grads(false, nn.Cached(&cache)); !slices.Equal(got, want) {
+			t.Errorf("call %d: gradients %v, want %v", call, got, want)
+		}
+	}
+}
+
 func TestMultiheadCached(t *testing.T) {
 	dev := openCPU(t)
 	a := nn.NewMultiheadAttention(8, 2)
