@@ -91,7 +91,7 @@ func (d *Images) Scale(x *tensor.Tensor) *tensor.Tensor {
 	if x.DType() != tensor.Uint8 {
 		return x
 	}
-	return x.To(tensor.Float32).Div(tensor.FromSlice([]float32{d.most}))
+	return engine.Fraction(x, float64(d.most))
 }
 
 // Pixels is image i as bytes, row by row. The slice is a copy. It panics with a [tensor.Error] if there is no image i.

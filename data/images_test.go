@@ -43,7 +43,7 @@ func TestImagesBatch(t *testing.T) {
 // brightest one.
 func TestImagesBytes(t *testing.T) {
 	dev := device(t, "cpu")
-	for brightest := 1; brightest < 256; brightest += 2 {
+	for brightest := 1; brightest < 256; brightest++ {
 		pixels := make([]uint8, 2*(brightest+1))
 		for i := range pixels {
 			pixels[i] = uint8(i % (brightest + 1))

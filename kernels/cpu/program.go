@@ -163,7 +163,9 @@ func (c *compiler[T]) wire() {
 	for k := range c.f.Roots {
 		c.p.roots = append(c.p.roots, root{slot: c.p.firstResult + k, uniform: -1})
 	}
-	c.p.cost = len(c.f.Order()) + len(c.p.streams)*costOf(expr.Rand)
+	for _, n := range c.f.Order() {
+		c.p.cost += costOf(n.Op)
+	}
 }
 
 // scan finds the uniform nodes and the last uses.

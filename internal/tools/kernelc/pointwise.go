@@ -126,6 +126,10 @@ func useLibrary() error {
 			return err
 		}
 	}
+	step("levels", func(s *tensor.Scope) error {
+		engine.Fraction(s.In(tensor.Zeros(tensor.Uint8, 2, 3)), 255)
+		return nil
+	})
 	step("random numbers", func(s *tensor.Scope) error {
 		s.Uniform(0, 1, 2)
 		s.Randn(2)

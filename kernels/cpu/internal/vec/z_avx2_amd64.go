@@ -474,6 +474,16 @@ func dropoutAVX2(p **float32, u *float32, n int)
 //go:noescape
 func dropoutGradXAVX2(p **float32, u *float32, n int)
 
+// fractionAVX2 computes t0 = x * inv; fma(fma(-t0, most, x), inv, t0)
+//
+//go:noescape
+func fractionAVX2(p **float32, u *float32, n int)
+
+// fractionGradXAVX2 computes t0 = grad * inv; t0 + (grad - t0 * most) * inv
+//
+//go:noescape
+func fractionGradXAVX2(p **float32, u *float32, n int)
+
 // sqrtGradXAVX2 computes 0.5 * grad / out
 //
 //go:noescape

@@ -24151,6 +24151,181 @@ done:
 	VZEROUPPER
 	RET
 
+// func fractionAVX2(p **float32, u *float32, n int)
+// Requires: AVX, FMA3
+TEXT ·fractionAVX2(SB), NOSPLIT, $64-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 4(BX), Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      (SP), Y12
+	VMOVUPS      poolAVX2<>+736(SB), Y13
+	VMOVUPS      32(SP), Y14
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS     (SI)(AX*1), Y0
+	VMOVUPS     32(SI)(AX*1), Y3
+	VMOVUPS     64(SI)(AX*1), Y6
+	VMOVUPS     96(SI)(AX*1), Y9
+	VMULPS      Y12, Y0, Y1
+	VMULPS      Y12, Y3, Y4
+	VMULPS      Y12, Y6, Y7
+	VMULPS      Y12, Y9, Y10
+	VXORPS      Y13, Y1, Y2
+	VXORPS      Y13, Y4, Y5
+	VXORPS      Y13, Y7, Y8
+	VXORPS      Y13, Y10, Y11
+	VFMADD231PS Y14, Y2, Y0
+	VFMADD231PS Y14, Y5, Y3
+	VFMADD231PS Y14, Y8, Y6
+	VFMADD231PS Y14, Y11, Y9
+	VFMADD231PS Y12, Y0, Y1
+	VFMADD231PS Y12, Y3, Y4
+	VFMADD231PS Y12, Y6, Y7
+	VFMADD231PS Y12, Y9, Y10
+	VMOVUPS     Y1, (DI)(AX*1)
+	VMOVUPS     Y4, 32(DI)(AX*1)
+	VMOVUPS     Y7, 64(DI)(AX*1)
+	VMOVUPS     Y10, 96(DI)(AX*1)
+	ADDQ        $0x00000080, AX
+	SUBQ        $0x00000020, CX
+	JGE         loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS     (SI)(AX*1), Y0
+	VMULPS      Y12, Y0, Y1
+	VXORPS      Y13, Y1, Y2
+	VFMADD231PS Y14, Y2, Y0
+	VFMADD231PS Y12, Y0, Y1
+	VMOVUPS     Y1, (DI)(AX*1)
+	ADDQ        $0x00000020, AX
+	SUBQ        $0x00000008, CX
+	JGE         single
+
+tail:
+	ADDQ        $0x00000008, CX
+	JLE         done
+	LEAQ        poolAVX2<>+256(SB), R15
+	NEGQ        CX
+	LEAQ        (R15)(CX*4), R15
+	NEGQ        CX
+	VMOVDQU     (R15), Y0
+	VMASKMOVPS  (SI)(AX*1), Y0, Y0
+	VMULPS      Y12, Y0, Y1
+	VXORPS      Y13, Y1, Y2
+	VFMADD231PS Y14, Y2, Y0
+	VFMADD231PS Y12, Y0, Y1
+	VMOVDQU     (R15), Y0
+	VMASKMOVPS  Y1, Y0, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
+// func fractionGradXAVX2(p **float32, u *float32, n int)
+// Requires: AVX
+TEXT ·fractionGradXAVX2(SB), NOSPLIT, $64-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 4(BX), Y0
+	VMOVUPS      Y0, (SP)
+	VBROADCASTSS (BX), Y0
+	VMOVUPS      Y0, 32(SP)
+	VMOVUPS      (SP), Y12
+	VMOVUPS      32(SP), Y13
+	SUBQ         $0x00000020, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Y0
+	VMOVUPS 32(SI)(AX*1), Y3
+	VMOVUPS 64(SI)(AX*1), Y6
+	VMOVUPS 96(SI)(AX*1), Y9
+	VMULPS  Y12, Y0, Y1
+	VMULPS  Y12, Y3, Y4
+	VMULPS  Y12, Y6, Y7
+	VMULPS  Y12, Y9, Y10
+	VMULPS  Y13, Y1, Y2
+	VMULPS  Y13, Y4, Y5
+	VMULPS  Y13, Y7, Y8
+	VMULPS  Y13, Y10, Y11
+	VSUBPS  Y2, Y0, Y0
+	VSUBPS  Y5, Y3, Y3
+	VSUBPS  Y8, Y6, Y6
+	VSUBPS  Y11, Y9, Y9
+	VMULPS  Y12, Y0, Y0
+	VMULPS  Y12, Y3, Y3
+	VMULPS  Y12, Y6, Y6
+	VMULPS  Y12, Y9, Y9
+	VADDPS  Y0, Y1, Y0
+	VADDPS  Y3, Y4, Y3
+	VADDPS  Y6, Y7, Y6
+	VADDPS  Y9, Y10, Y9
+	VMOVUPS Y0, (DI)(AX*1)
+	VMOVUPS Y3, 32(DI)(AX*1)
+	VMOVUPS Y6, 64(DI)(AX*1)
+	VMOVUPS Y9, 96(DI)(AX*1)
+	ADDQ    $0x00000080, AX
+	SUBQ    $0x00000020, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000020, CX
+	JLE  done
+	SUBQ $0x00000008, CX
+	JL   tail
+
+single:
+	VMOVUPS (SI)(AX*1), Y0
+	VMULPS  Y12, Y0, Y1
+	VMULPS  Y13, Y1, Y2
+	VSUBPS  Y2, Y0, Y0
+	VMULPS  Y12, Y0, Y0
+	VADDPS  Y0, Y1, Y0
+	VMOVUPS Y0, (DI)(AX*1)
+	ADDQ    $0x00000020, AX
+	SUBQ    $0x00000008, CX
+	JGE     single
+
+tail:
+	ADDQ       $0x00000008, CX
+	JLE        done
+	LEAQ       poolAVX2<>+256(SB), R15
+	NEGQ       CX
+	LEAQ       (R15)(CX*4), R15
+	NEGQ       CX
+	VMOVDQU    (R15), Y0
+	VMASKMOVPS (SI)(AX*1), Y0, Y0
+	VMULPS     Y12, Y0, Y1
+	VMULPS     Y13, Y1, Y2
+	VSUBPS     Y2, Y0, Y0
+	VMULPS     Y12, Y0, Y0
+	VADDPS     Y0, Y1, Y0
+	VMOVDQU    (R15), Y1
+	VMASKMOVPS Y0, Y1, (DI)(AX*1)
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtGradXAVX2(p **float32, u *float32, n int)
 // Requires: AVX
 TEXT ·sqrtGradXAVX2(SB), NOSPLIT, $0-24

@@ -18032,6 +18032,142 @@ done:
 	VZEROUPPER
 	RET
 
+// func fractionAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·fractionAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 4(BX), Z12
+	VBROADCASTSS poolAVX512<>+28(SB), Z13
+	VBROADCASTSS (BX), Z14
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS     (SI)(AX*1), Z0
+	VMOVUPS     64(SI)(AX*1), Z3
+	VMOVUPS     128(SI)(AX*1), Z6
+	VMOVUPS     192(SI)(AX*1), Z9
+	VMULPS      Z12, Z0, Z1
+	VMULPS      Z12, Z3, Z4
+	VMULPS      Z12, Z6, Z7
+	VMULPS      Z12, Z9, Z10
+	VXORPS      Z13, Z1, Z2
+	VXORPS      Z13, Z4, Z5
+	VXORPS      Z13, Z7, Z8
+	VXORPS      Z13, Z10, Z11
+	VFMADD231PS Z14, Z2, Z0
+	VFMADD231PS Z14, Z5, Z3
+	VFMADD231PS Z14, Z8, Z6
+	VFMADD231PS Z14, Z11, Z9
+	VFMADD231PS Z12, Z0, Z1
+	VFMADD231PS Z12, Z3, Z4
+	VFMADD231PS Z12, Z6, Z7
+	VFMADD231PS Z12, Z9, Z10
+	VMOVUPS     Z1, (DI)(AX*1)
+	VMOVUPS     Z4, 64(DI)(AX*1)
+	VMOVUPS     Z7, 128(DI)(AX*1)
+	VMOVUPS     Z10, 192(DI)(AX*1)
+	ADDQ        $0x00000100, AX
+	SUBQ        $0x00000040, CX
+	JGE         loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ        $-1, R15
+	BZHIQ       CX, R15, R15
+	KMOVW       R15, K7
+	VMOVUPS.Z   (SI)(AX*1), K7, Z0
+	VMULPS      Z12, Z0, Z1
+	VXORPS      Z13, Z1, Z2
+	VFMADD231PS Z14, Z2, Z0
+	VFMADD231PS Z12, Z0, Z1
+	VMOVUPS     Z1, K7, (DI)(AX*1)
+	ADDQ        $0x00000040, AX
+	SUBQ        $0x00000010, CX
+	JG          tail
+
+done:
+	VZEROUPPER
+	RET
+
+// func fractionGradXAVX512(p **float32, u *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·fractionGradXAVX512(SB), NOSPLIT, $0-24
+	MOVQ         p+0(FP), AX
+	MOVQ         (AX), DI
+	MOVQ         8(AX), SI
+	MOVQ         u+8(FP), BX
+	MOVQ         n+16(FP), CX
+	XORQ         AX, AX
+	VBROADCASTSS 4(BX), Z12
+	VBROADCASTSS (BX), Z13
+	SUBQ         $0x00000040, CX
+	JL           rest
+
+loop:
+	VMOVUPS (SI)(AX*1), Z0
+	VMOVUPS 64(SI)(AX*1), Z3
+	VMOVUPS 128(SI)(AX*1), Z6
+	VMOVUPS 192(SI)(AX*1), Z9
+	VMULPS  Z12, Z0, Z1
+	VMULPS  Z12, Z3, Z4
+	VMULPS  Z12, Z6, Z7
+	VMULPS  Z12, Z9, Z10
+	VMULPS  Z13, Z1, Z2
+	VMULPS  Z13, Z4, Z5
+	VMULPS  Z13, Z7, Z8
+	VMULPS  Z13, Z10, Z11
+	VSUBPS  Z2, Z0, Z0
+	VSUBPS  Z5, Z3, Z3
+	VSUBPS  Z8, Z6, Z6
+	VSUBPS  Z11, Z9, Z9
+	VMULPS  Z12, Z0, Z0
+	VMULPS  Z12, Z3, Z3
+	VMULPS  Z12, Z6, Z6
+	VMULPS  Z12, Z9, Z9
+	VADDPS  Z0, Z1, Z0
+	VADDPS  Z3, Z4, Z3
+	VADDPS  Z6, Z7, Z6
+	VADDPS  Z9, Z10, Z9
+	VMOVUPS Z0, (DI)(AX*1)
+	VMOVUPS Z3, 64(DI)(AX*1)
+	VMOVUPS Z6, 128(DI)(AX*1)
+	VMOVUPS Z9, 192(DI)(AX*1)
+	ADDQ    $0x00000100, AX
+	SUBQ    $0x00000040, CX
+	JGE     loop
+
+rest:
+	ADDQ $0x00000040, CX
+	JLE  done
+
+tail:
+	MOVQ      $-1, R15
+	BZHIQ     CX, R15, R15
+	KMOVW     R15, K7
+	VMOVUPS.Z (SI)(AX*1), K7, Z0
+	VMULPS    Z12, Z0, Z1
+	VMULPS    Z13, Z1, Z2
+	VSUBPS    Z2, Z0, Z0
+	VMULPS    Z12, Z0, Z0
+	VADDPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K7, (DI)(AX*1)
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000010, CX
+	JG        tail
+
+done:
+	VZEROUPPER
+	RET
+
 // func sqrtGradXAVX512(p **float32, u *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·sqrtGradXAVX512(SB), NOSPLIT, $0-24

@@ -474,6 +474,16 @@ func dropoutNEON(p **float32, u *float32, n int)
 //go:noescape
 func dropoutGradXNEON(p **float32, u *float32, n int)
 
+// fractionNEON computes t0 = x * inv; fma(fma(-t0, most, x), inv, t0)
+//
+//go:noescape
+func fractionNEON(p **float32, u *float32, n int)
+
+// fractionGradXNEON computes t0 = grad * inv; t0 + (grad - t0 * most) * inv
+//
+//go:noescape
+func fractionGradXNEON(p **float32, u *float32, n int)
+
 // sqrtGradXNEON computes 0.5 * grad / out
 //
 //go:noescape
