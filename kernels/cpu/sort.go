@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
@@ -64,7 +66,9 @@ func sortBy(l *kernels.Launch, descending bool) {
 	}
 	s.x.Set(&l.In[0].Layout, l.Ints[:1])
 	s.y.Set(&l.Out[0].Layout, l.Ints[:1])
-	s.k = s.y.N
+	if s.k = s.y.N; s.k == 0 {
+		return
+	}
 	switch d.Size() {
 	case 8:
 		sortRows[uint64, uint64](s)
@@ -119,6 +123,7 @@ type sortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64] struct {
 	n, k    int
 	offsets [][digits]int // for each part that a thread has of a row
 	few     bool          // each part finds its own k smallest
+	ordered bool          // and keeps them in order, since they are at most fewPairs
 	size    int           // pairs of a part, or of the row
 	memory  *[]float32
 	pairs   []pair[K] // twice so many
@@ -129,6 +134,7 @@ func newSortedRow[T uint8 | uint16 | uint32 | uint64, K uint32 | uint64](s *sort
 	r.few = r.k <= r.n/parts/2
 	total := r.n
 	if r.few {
+		r.ordered = r.k <= fewPairs
 		r.size = min(r.n/parts+1, max(8*r.k, 1024))
 		total = parts * r.size
 	}
@@ -166,31 +172,52 @@ func (r *sortedRow[T, K]) sorted(x []T, stride int) []pair[K] {
 // take puts the pairs of elements [lo, hi) into p, but those that are not among the k smallest, as far as that is
 // known: when p is full it keeps the k smallest. It returns how many pairs there are.
 func (r *sortedRow[T, K]) take(p, q []pair[K], x []T, stride, lo, hi int) (n int) {
-	most, bounded, keys := K(0), false, r.keys // the largest key of the k smallest so far
-	var bound K                                // the index of its element
-	numbers, piece := floatsOf(x, keys, stride), lo
+	keys, full, bounded := r.keys, len(p), false
+	var last pair[K] // of the k smallest so far
+	if r.ordered {
+		full = r.k
+	}
+	numbers := floatsOf(x, keys, stride)
 	for i := lo; i < hi; i++ {
-		for bounded && numbers != nil && i >= piece && i+boundPiece < hi {
-			if piece = i + boundPiece; !keys.beyond(numbers[i:piece], numbers[bound]) {
+		if bounded {
+			if i = r.next(x, numbers, stride, i, hi, last); i == hi {
 				break
 			}
-			i = piece
 		}
-		key := K(keys.of(uint64(x[i*stride])))
-		if bounded && key >= most {
+		p[n] = pair[K]{K(keys.of(uint64(x[i*stride]))), K(i)}
+		if n++; n < full {
 			continue
 		}
-		p[n] = pair[K]{key, K(i)}
-		if n++; n == len(p) && i+1 < hi {
-			n, most, bounded = least(p, q, r.k), 0, true
-			for _, c := range p[:n] {
-				if c.key >= most {
-					most, bound = c.key, c.index
-				}
-			}
+		if r.ordered {
+			insertionSort(p[:n], !bounded)
+			n, full, bounded = r.k, r.k+1, true
+			last = p[n-1]
+		} else if i+1 < hi {
+			n, bounded = least(p, q, r.k), true
+			last = slices.MaxFunc(p[:n], func(a, b pair[K]) int { return cmp.Compare(a.key, b.key) })
 		}
 	}
 	return n
+}
+
+// next is the first of the elements [i, hi) that is before the last of the k smallest so far; hi if there is none.
+func (r *sortedRow[T, K]) next(x []T, numbers []float32, stride, i, hi int, last pair[K]) int {
+	if flip := K(r.keys.sign ^ r.keys.flip); r.keys.inf == 0 {
+		for i < hi && K(x[i*stride])^flip >= last.key {
+			i++
+		}
+		return i
+	}
+	for ; i < hi; i++ {
+		for numbers != nil && i%boundPiece == 0 && i+boundPiece <= hi &&
+			r.keys.beyond(numbers[i:i+boundPiece], numbers[last.index]) {
+			i += boundPiece
+		}
+		if i < hi && K(r.keys.of(uint64(x[i*stride]))) < last.key {
+			break
+		}
+	}
+	return min(i, hi)
 }
 
 // boundPiece is how many elements are compared with a bound at once.
@@ -220,11 +247,17 @@ const (
 // least moves the k smallest pairs to the front of p, and of equal ones the first, which stay in their order. It
 // returns k. Digit by digit from the highest on, it takes all pairs below that of the k-th and goes on with its equals.
 func least[K uint32 | uint64](p, q []pair[K], k int) int {
-	kept, candidates := 0, p
-	var key K
-	for shift := 8*sizeOf(key) - digitBits; shift >= 0 && kept+len(candidates) > k; shift -= digitBits {
+	kept, candidates, varying := 0, p, ^K(0)
+	for shift := 8*sizeOf(varying) - digitBits; shift >= 0 && kept+len(candidates) > k; shift -= digitBits {
+		if uint8(varying>>shift) == 0 {
+			continue
+		}
 		var count [digits]int
 		countDigits(candidates, &count, shift)
+		if count[uint8(candidates[0].key>>shift)] == len(candidates) {
+			varying = differing(candidates)
+			continue
+		}
 		digit, below := 0, kept
 		for ; below+count[digit] < k; digit++ {
 			below += count[digit]
@@ -246,6 +279,15 @@ func least[K uint32 | uint64](p, q []pair[K], k int) int {
 	return k
 }
 
+// differing is the bits that some key has unlike another: those of small integers are few. Where a digit is the same in
+// all keys, it is likely that others are, too.
+func differing[K uint32 | uint64](p []pair[K]) (bits K) {
+	for _, c := range p {
+		bits |= c.key ^ p[0].key
+	}
+	return bits
+}
+
 // fewPairs are sorted faster by insertion.
 const fewPairs = 48
 
@@ -253,13 +295,17 @@ const fewPairs = 48
 // move a part of p each. In offsets is where the next pair with a digit of a part goes.
 func radixSort[K uint32 | uint64](p, q []pair[K], offsets [][digits]int) []pair[K] {
 	if len(p) <= fewPairs {
-		insertionSort(p)
+		insertionSort(p, true)
 		return p
 	}
-	var key K
-	for shift := 0; shift < 8*sizeOf(key); shift += digitBits {
-		if sortDigit(p, q, offsets, shift) {
+	varying := ^K(0)
+	for shift := 0; shift < 8*sizeOf(varying); shift += digitBits {
+		switch {
+		case uint8(varying>>shift) == 0:
+		case sortDigit(p, q, offsets, shift):
 			p, q = q, p
+		default:
+			varying = differing(p)
 		}
 	}
 	return p
@@ -314,8 +360,13 @@ func toOffsets(offsets [][digits]int, n int) bool {
 	return false
 }
 
-func insertionSort[K uint32 | uint64](p []pair[K]) {
-	for i := 1; i < len(p); i++ {
+// insertionSort sorts p, of which all but the last pair are in order unless whole is set.
+func insertionSort[K uint32 | uint64](p []pair[K], whole bool) {
+	i := len(p) - 1
+	if whole {
+		i = 0
+	}
+	for ; i < len(p); i++ {
 		c, k := p[i], i
 		for ; k > 0 && p[k-1].key > c.key; k-- {
 			p[k] = p[k-1]

@@ -111,3 +111,76 @@ func checkSorted(t *testing.T, name string, l *kernels.Launch, x []float32, n, i
 		}
 	}
 }
+
+// TestSortIntegers: rows of every integer type and of bools, also empty, all equal and with the extremes, in either
+// memory order: sort, and topk of few and of many.
+func TestSortIntegers(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	extremes := []int64{math.MinInt64, math.MaxInt64, math.MinInt32, math.MaxInt32, -1, 0, 1, 255}
+	draws := map[string]func() int64{
+		"equal": func() int64 { return 7 }, "small": func() int64 { return r.Int64N(1000) },
+		"any": func() int64 { return int64(r.Uint64()) }, "extreme": func() int64 { return extremes[r.IntN(8)] },
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, d := range []kernels.DType{kernels.Bool, kernels.Uint8, kernels.Int32, kernels.Int64} {
+		for name, draw := range draws {
+			for _, c := range []struct{ outer, n, inner, threads int }{
+				{2, 0, 3, 1}, {2, 1, 1, 1}, {3, fewPairs + 1, 2, 1}, {2, 1500, 2, 2}, {1, 2*longRow + 5, 1, 3},
+			} {
+				if c.n > longRow && name != "small" {
+					continue
+				}
+				runtime.GOMAXPROCS(c.threads)
+				in := newContiguous([]int{c.outer, c.n, c.inner}, d)
+				if c.inner > 1 { // a transposed operand
+					in = newContiguous([]int{c.inner, c.n, c.outer}, d)
+					in.Shape = []int{c.outer, c.n, c.inner}
+					slices.Reverse(in.Strides)
+				}
+				x := make([]int64, in.Len())
+				for i := range x {
+					x[i] = draw()
+				}
+				store(bytesOf(in), x, d)
+				load(x, bytesOf(in), d)
+				for _, k := range []int{c.n, min(c.n, 1), min(c.n, fewPairs), min(c.n, fewPairs+1), c.n / 3} {
+					for descending := range 2 {
+						checkSortedIntegers(t, fmt.Sprint(d, name, c, k, descending), in, x, k, descending)
+					}
+				}
+			}
+		}
+	}
+}
+
+// checkSortedIntegers compares the first k of each row of in, whose memory has the elements x, with the sort of the
+// standard library.
+func checkSortedIntegers(t *testing.T, name string, in kernels.Arg, x []int64, k, descending int) {
+	t.Helper()
+	shape := []int{in.Shape[0], k, in.Shape[2]}
+	l := &kernels.Launch{Op: &kernels.Op{Name: "topk"}, In: []kernels.Arg{in}, Ints: []int{1, k, descending},
+		Out: []kernels.Arg{newContiguous(shape, in.DType), newContiguous(shape, kernels.Int64)}}
+	TopK(l)
+	values, indices := make([]int64, l.Out[0].Len()), Slice[int64](l.Out[1])
+	load(values, bytesOf(l.Out[0]), in.DType)
+	for row := range shape[0] * shape[2] {
+		a, c := row/shape[2], row%shape[2]
+		at := func(i int) int64 { return x[a*in.Strides[0]+i*in.Strides[1]+c*in.Strides[2]] }
+		order := make([]int, in.Shape[1])
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(i, j int) int {
+			if descending == 1 {
+				i, j = j, i
+			}
+			return cmp.Compare(at(i), at(j))
+		})
+		for i, want := range order[:k] {
+			if o := (a*k+i)*shape[2] + c; int(indices[o]) != want || values[o] != at(want) {
+				t.Fatalf("%s: row %d has %d of index %d at %d, want %d of %d", name, row, values[o], indices[o], i,
+					at(want), want)
+			}
+		}
+	}
+}
