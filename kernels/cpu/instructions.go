@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 	"github.com/weft-ml/weft/kernels/expr"
@@ -59,6 +61,27 @@ func float64Kernel(op expr.Op) kernel[float64] {
 			dst[i] = op.Eval(a[i], b[i], c[i])
 		}
 	}
+}
+
+// integerForms are functions with fewer instructions that are the same on integers, which have neither NaN nor
+// rounding, and whose division rounds down: to find the quotient takes longer than all else.
+var integerForms = func() [][2]*expr.Func {
+	xy, bounds := []string{"x", "y"}, []string{"lo", "hi"}
+	return [][2]*expr.Func{
+		{expr.Must("floordiv(x, y)", xy, nil), expr.Must("x/y", xy, nil)},
+		{expr.Must("mod(x, y)", xy, nil), expr.Must("x - y*(x/y)", xy, nil)},
+		{expr.Must("clamp(x, lo, hi)", xy[:1], bounds), expr.Must("min(max(x, lo), hi)", xy[:1], bounds)},
+	}
+}()
+
+// onIntegers is f, or what takes its place on integers.
+func onIntegers(f *expr.Func) *expr.Func {
+	for _, form := range integerForms {
+		if slices.Equal(f.Roots, form[0].Roots) && len(f.Args) == len(form[0].Args) {
+			return form[1]
+		}
+	}
+	return f
 }
 
 func int64Kernel(op expr.Op) kernel[int64] {
@@ -134,16 +157,15 @@ func bitKernel(op expr.Op) kernel[int64] {
 	}
 }
 
-// floorDiv rounds the quotient down; a division by 0 is 0.
+// floorDiv rounds the quotient down; a division by 0 is 0. No jump depends on signs: where the remainder is not 0 and
+// has another sign than b, the quotient is 1 less.
 func floorDiv(a, b int64) int64 {
 	if b == 0 {
 		return 0
 	}
 	q := a / b
-	if a%b != 0 && (a < 0) != (b < 0) {
-		q--
-	}
-	return q
+	r := a - q*b
+	return q + ((r^b)&(r|-r))>>63
 }
 
 // commonKernel is the kernel of an instruction with the same Go code for float64 and int64.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -799,5 +800,43 @@ func TestProgramsForgotten(t *testing.T) {
 	}
 	if any(programOf[float64]("kept", kept, 0)) == any(p) {
 		t.Error("one program for two types")
+	}
+}
+
+// TestIntegerForms: quotients, remainders and clamps alone, which have instructions of their own on integers, give what
+// they give beside another result, which has none: on every integer type, in tensors of odd sizes, broadcast and
+// transposed, with extremes and zeros.
+func TestIntegerForms(t *testing.T) {
+	values := []int64{math.MinInt64, math.MinInt64 + 1, math.MinInt32, -7, -2, -1, 0, 1, 2, 3, 7, 255, math.MaxInt32,
+		math.MaxInt64 - 1, math.MaxInt64}
+	n := len(values)
+	for _, src := range []string{"floordiv(a, b)", "mod(a, b)", "clamp(a, lo, hi)"} {
+		args, params := []string{"a", "b"}, []string(nil)
+		floats := [][]float64{nil}
+		if strings.HasPrefix(src, "clamp") {
+			args, params = args[:1], []string{"lo", "hi"}
+			floats = [][]float64{{-2, 7}, {7, -2}, {0, 0}, {-1 << 63, 255}}
+		}
+		for _, d := range []kernels.DType{kernels.Int64, kernels.Int32, kernels.Uint8} {
+			in := []kernels.Arg{newTensor(d, n, n), newTensor(d, n, n)}
+			for i := range in {
+				for k := range n {
+					store(bytesOf(in[i])[k*d.Size():], values[k:k+1], d)
+				}
+				in[i].Strides = []int{1 - i, i} // each with each
+			}
+			for _, floats := range floats {
+				alone, beside := newTensor(d, n, n), newTensor(d, n, n)
+				l := launch(expr.Must(src, args, params), in[:len(args)], alone)
+				l.Floats = floats
+				mustRun(t, l)
+				l = launch(expr.Must(src+"; a + 1", args, params), in[:len(args)], beside, newTensor(d, n, n))
+				l.Floats = floats
+				mustRun(t, l)
+				if !bytes.Equal(bytesOf(alone), bytesOf(beside)) {
+					t.Errorf("%s of %v, %v: %v, beside another %v", src, d, floats, bytesOf(alone), bytesOf(beside))
+				}
+			}
+		}
 	}
 }

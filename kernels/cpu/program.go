@@ -85,6 +85,9 @@ func programOf[T register](op string, f *expr.Func, uniforms uint64) *program[T]
 
 // compile translates the nodes in order.
 func compile[T register](op string, f *expr.Func, uniforms uint64) *program[T] {
+	if _, ok := any(T(0)).(int64); ok {
+		f = onIntegers(f)
+	}
 	c := compiler[T]{
 		op: op, f: f, uniform: uniforms, p: &program[T]{},
 		uniforms: map[*expr.Node]int{}, slots: map[*expr.Node]int{}, last: map[*expr.Node]int{},
