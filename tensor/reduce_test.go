@@ -119,6 +119,7 @@ func TestReductionsOfNothingAndNaN(t *testing.T) {
 	none := tensor.Zeros(f32, 2, 0)
 	wantTensor(t, "sum", none.Sum(1), f32, []int{2}, 0, 0)
 	wantTensor(t, "prod", none.Prod(1), f32, []int{2}, 1, 1)
+	wantTensor(t, "nansum", none.NaNSum(1), f32, []int{2}, 0, 0)
 	wantTensor(t, "mean", none.Mean(1), f32, []int{2}, nan, nan)
 	wantTensor(t, "var", none.Var(0, 1), f32, []int{2}, nan, nan)
 	wantTensor(t, "logsumexp", none.LogSumExp(1), f32, []int{2}, -inf, -inf)
@@ -137,6 +138,12 @@ func TestReductionsOfNothingAndNaN(t *testing.T) {
 	x := floats([]int{2, 3}, 1, nan, 3, 2, -inf, 2)
 	wantTensor(t, "max", x.Max(1), f32, []int{2}, nan, 2)
 	wantTensor(t, "min", x.Min(1), f32, []int{2}, nan, -inf)
+	for _, d := range []tensor.DType{f32, tensor.Float64, tensor.Float16} {
+		wantTensor(t, "nansum of rows", x.To(d).NaNSum(1, tensor.KeepDims), d, []int{2, 1}, 4, -inf)
+		wantTensor(t, "nansum of columns", x.To(d).NaNSum(0), d, []int{3}, 3, -inf, 5)
+	}
+	wantTensor(t, "nansum of NaN", floats([]int{2}, nan, nan).NaNSum(), f32, nil, 0)
+	wantTensor(t, "nansum of infinities", floats([]int{2}, inf, -inf).NaNSum(), f32, nil, nan)
 	wantTensor(t, "argmax", x.ArgMax(1), tensor.Int64, []int{2}, 1, 0)
 	wantTensor(t, "argmin", x.ArgMin(1), tensor.Int64, []int{2}, 1, 1)
 	values, indices := x.MaxIndex(1)
@@ -174,6 +181,9 @@ func TestReductionGradients(t *testing.T) {
 	check("logsumexp of -Inf", gradient(t, floats([]int{2}, -inf, -inf), func(x *tensor.Tensor) *tensor.Tensor {
 		return x.LogSumExp()
 	}), nan, nan)
+	check("nansum", gradient(t, floats([]int{3}, nan, -inf, 2), func(x *tensor.Tensor) *tensor.Tensor {
+		return x.NaNSum()
+	}), 0, 1, 1)
 	check("mean", gradient(t, x, func(x *tensor.Tensor) *tensor.Tensor { return x.Mean() }), 0.25, 0.25, 0.25, 0.25)
 	check("cumsum", gradient(t, x, func(x *tensor.Tensor) *tensor.Tensor { return x.CumSum(0) }), 4, 3, 2, 1)
 	check("max of halves", gradient(t, x.To(tensor.Float16), func(x *tensor.Tensor) *tensor.Tensor {

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/chewxy/math32"
 	"github.com/weft-ml/weft/kernels"
@@ -75,7 +76,42 @@ func SumSquares(l *kernels.Launch) {
 	squares.launch(l)
 }
 
-var multiply = vec.Instr("mul")
+var multiply, equal, choose = vec.Instr("mul"), vec.Instr("eq"), vec.Instr("where")
+
+// numberFold adds the elements that are not NaN. Only a block whose sum is NaN can have one: it is added again.
+var numberFold = fold{into: sumFold.into, eight: sumFold.eight, element: dropNaN, block: func(x []float32) float32 {
+	sum := vec.Sum(x)
+	if sum == sum {
+		return sum
+	}
+	numbers := borrow(len(x))
+	defer giveBack(numbers)
+	dropNaN((*numbers)[:len(x)], x)
+	return vec.Sum((*numbers)[:len(x)])
+}}
+
+// dropNaN sets dst to x with 0 in place of NaN.
+func dropNaN(dst, x []float32) {
+	var zeros, numbers [256]float32
+	for len(x) > 0 {
+		n := min(len(x), len(zeros))
+		equal(numbers[:n], x[:n], x[:n], nil)
+		choose(dst[:n], numbers[:n], x[:n], zeros[:n])
+		dst, x = dst[n:], x[n:]
+	}
+}
+
+// NaNSum is Sum of the elements that are not NaN.
+func NaNSum(l *kernels.Launch) {
+	r, out := reductionOf(l.In[0], l.Ints), Slice[float32](l.Out[0])[:l.Out[0].Len()]
+	if r.Columns {
+		sumFold.run(out, Slice[float32](l.In[0]), r)
+		if !slices.ContainsFunc(out, func(v float32) bool { return v != v }) {
+			return
+		}
+	}
+	numberFold.run(out, Slice[float32](l.In[0]), r)
+}
 
 // Prod multiplies the elements along the axes l.Ints.
 func Prod(l *kernels.Launch) {

@@ -249,6 +249,14 @@ var reductions = []struct {
 	{"sum_squares", SumSquares, nil, func(by order, x []float32) float32 {
 		return by(mapped(x, func(v float32) float32 { return v * v }), 0, plus)
 	}},
+	{"nansum", NaNSum, nil, func(by order, x []float32) float32 {
+		return by(mapped(x, func(v float32) float32 {
+			if v != v {
+				return 0
+			}
+			return v
+		}), 0, plus)
+	}},
 	{"max", Max, nil, func(_ order, x []float32) float32 { return largest(x) }},
 	{"min", Min, nil, func(_ order, x []float32) float32 {
 		return -largest(mapped(x, func(v float32) float32 { return -v }))
@@ -338,6 +346,11 @@ func TestLongSums(t *testing.T) {
 		for _, k := range reductions[:3] { // sums
 			jobs = appendReduction(jobs, a, c.axes, nil, k.kernel, k.of)
 		}
+		b, some := normal(r, layouts[c.layout](kernels.Float32, c.shape), false), reductions[3]
+		for i := 0; i < b.Buf.Bytes()/4; i += 5000 { // in some blocks
+			view[float32](b.Buf.(*Mem).data)[i] = float32(math.NaN())
+		}
+		jobs = appendReduction(jobs, b, c.axes, nil, some.kernel, some.of)
 	}
 	runJobs(t, jobs)
 }
