@@ -2,6 +2,8 @@ package nn
 
 import "github.com/weft-ml/weft/tensor"
 
+var embeddingBag = engine.Op("embedding_bag")
+
 // EmbeddingBag looks rows of a table up by index, and joins those of a bag to one.
 type EmbeddingBag struct {
 	Weight *tensor.Tensor // [count width]
@@ -33,8 +35,13 @@ func (e *EmbeddingBag) Forward(indices *tensor.Tensor) *tensor.Tensor {
 		engine.Fail(tensor.ErrShape, layer, "indices %v must have two axes, [bags n]", indices)
 	}
 	bags, n := indices.Dim(0), indices.Dim(1)
-	bag := tensor.Arange(tensor.Int64, 0, float64(bags), 1).RepeatInterleave(0, n)
-	return e.join(indices.Reshape(bags*n), bag, bags, nil)
+	bag := make([]int64, 0, bags*n)
+	for k := range bags {
+		for range n {
+			bag = append(bag, int64(k))
+		}
+	}
+	return e.join(indices.Reshape(bags*n), tensor.FromSlice(bag, bags*n), bags, nil)
 }
 
 // Bags joins the rows of bags of any length: bag k has the indices [n] from offsets[k] on, up to the next offset.
@@ -60,6 +67,10 @@ func (e *EmbeddingBag) Bags(indices, offsets, weights *tensor.Tensor) *tensor.Te
 // join joins the rows at indices [n], each of which belongs to a bag.
 func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tensor.Tensor) *tensor.Tensor {
 	wantMode("embedding_bag", e.Mode)
+	if e.inOnePass(indices, bags, weights) {
+		y := engine.Apply(embeddingBag, []*tensor.Tensor{e.Weight, indices, bag}, []int{0, bags}, nil)
+		return e.mean(y, bag)
+	}
 	rows := lookUp(e.Weight, indices, e.Padded)
 	result := rows.DType()
 	if e.Mode == "mean" { // sums of many are out of the range of float16
@@ -80,12 +91,25 @@ func (e *EmbeddingBag) join(indices, bag *tensor.Tensor, bags int, weights *tens
 	default:
 		y = zeros.IndexAdd(0, bag, rows)
 	}
-	if e.Mode == "mean" {
-		ones := engine.NewFull(rows, 1, dtype, rows.Dim(0))
-		count := engine.NewFull(rows, 0, dtype, bags+len(e.Padded)).IndexAdd(0, bag, ones)
-		y = y.Div(count.Clamp(1, float64(rows.Dim(0)+1)).Unsqueeze(-1))
+	return e.mean(y, bag).Slice(0, 0, bags).To(result)
+}
+
+// inOnePass tells whether one operation looks rows up and adds them: on the CPU, in float32.
+func (e *EmbeddingBag) inOnePass(indices *tensor.Tensor, bags int, weights *tensor.Tensor) bool {
+	d := indices.Device()
+	return e.Mode != "max" && len(e.Padded) == 0 && weights == nil && e.Weight.DType() == tensor.Float32 &&
+		d != nil && d.Name() == "cpu" && bags*e.Weight.Dim(1) > 0
+}
+
+// mean is y [bags width] divided by the number of elements of bag that lead to each row, or by 1, in the mode "mean",
+// and else y.
+func (e *EmbeddingBag) mean(y, bag *tensor.Tensor) *tensor.Tensor {
+	if e.Mode != "mean" {
+		return y
 	}
-	return y.Slice(0, 0, bags).To(result)
+	ones := engine.NewFull(y, 1, y.DType(), bag.Len())
+	count := engine.NewFull(y, 0, y.DType(), y.Dim(0)).IndexAdd(0, bag, ones)
+	return y.Div(count.Clamp(1, float64(bag.Len()+1)).Unsqueeze(-1))
 }
 
 // String is the [Tree] of the table.

@@ -6,8 +6,9 @@ import (
 	"github.com/weft-ml/weft/kernels/cpu"
 )
 
-// The attribute of embedding is the axis, always 0, so that it shares the kernels of index_select.
-var embedding Op
+// The attribute of embedding is the axis, always 0, so that it shares the kernels of index_select; those of
+// embedding_bag are the axis and the number of bags.
+var embedding, embeddingBag Op
 
 func init() {
 	define(&embedding, entry{
@@ -44,6 +45,56 @@ func init() {
 				Call: func(x []*Tensor) *Tensor { return x[0].Embedding(x[1]) }}}
 		},
 	})
+}
+
+func init() {
+	define(&embeddingBag, entry{
+		Op:   kernels.Op{Name: "embedding_bag", CPU: cpu.EmbeddingBag, Ref: embeddingBagRef},
+		Doc:  "y[b, c] = sum of weight[indices[k], c] over bags[k] = b, k ascending",
+		Args: []string{"weight", "indices", "bags"},
+		Ints: []string{"axis", "count"},
+		Shape: func(c *ctx) {
+			c.wantFloat(0)
+			c.wantIndices(1)
+			c.wantIndices(2)
+			if c.In[0].Rank() != 2 || c.In[1].Rank() != 1 || !sameShape(c.In[1], c.In[2]) {
+				c.fail(ErrShape, "weight %v must be [entries width], indices %v and bags %v [n]", c.In[0], c.In[1],
+					c.In[2])
+			}
+			c.result(c.In[0].dtype, c.Ints[1], c.shape(0)[1])
+		},
+		VJP: func(c *ctx, g *Tensor) []*Tensor {
+			rows := apply(&indexSelect, []*Tensor{g, c.In[2]}, []int{0}, nil)
+			return []*Tensor{apply(&indexAdd, []*Tensor{c.zeros(0), c.In[1], rows}, []int{0}, nil), nil, nil}
+		},
+		Saves: []saves{saveIn(1, 2)},
+		Samples: func() []opSample {
+			bags := make([]float64, 20)
+			for k := range bags {
+				bags[k] = float64(k / 9)
+			}
+			sample := func(name string, indices, bags []float64) opSample {
+				n := []int{len(bags)}
+				in := append(randomArgs([]int{4, 3}), indexArg(n, indices...), indexArg(n, bags...))
+				return opSample{Name: name, In: in,
+					Call: func(x []*Tensor) *Tensor { return apply(&embeddingBag, x, []int{0, 3}, nil) }}
+			}
+			return []opSample{sample("in turn", []float64{2, 0, 2}, []float64{0, 2, 0}), sample("long", bags, bags)}
+		},
+		CPUOnly: "a GPU runs the operations that it is composed of",
+	})
+}
+
+func embeddingBagRef(l *kernels.Launch) {
+	x, y, width := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.Out[0]), l.In[0].Shape[1]
+	clear(y[:l.Out[0].Len()])
+	ofResult := kernels.Launch{Op: l.Op, In: []kernels.Arg{l.Out[0], l.In[2]}, Ints: l.Ints} // for errors
+	indices, bags := indicesOf(l, 1, l.In[0].Shape[0]), indicesOf(&ofResult, 1, l.Out[0].Shape[0])
+	for k, bag := range bags {
+		for c := range width {
+			y[bag*width+c] += x[indices[k]*width+c]
+		}
+	}
 }
 
 // Embedding is row i of the matrix t [entries width] for every index i: indices [..] give [.. width]. Indices are

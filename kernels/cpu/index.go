@@ -1,10 +1,13 @@
 package cpu
 
 import (
+	"math"
+	"slices"
 	"sync"
 
 	"github.com/weft-ml/weft/kernels"
 	"github.com/weft-ml/weft/kernels/cpu/internal/par"
+	"github.com/weft-ml/weft/kernels/cpu/internal/vec"
 )
 
 // Operations that read or add elements at given indices. All indices are checked before anything is written. Where an
@@ -54,10 +57,18 @@ func readElements[T int64 | int32 | uint8](dst []int, src []T, l kernels.Layout)
 	}
 	var d kernels.Dims
 	d.PushAll(l.Shape, l.Strides)
-	at := d.Cursor(0)
-	for i := range dst {
-		dst[i] = int(src[at.Offset])
-		at.Next()
+	at, step := d.Cursor(0), d.Step()
+	for len(dst) > 0 {
+		n, from := at.Run(), src[at.Offset:]
+		if step == 0 { // such as the indices of rows, repeated along each
+			fill(dst[:n], int(from[0]))
+		} else {
+			for i := range dst[:n] {
+				dst[i] = int(from[i*step])
+			}
+		}
+		dst = dst[n:]
+		at.Skip(n)
 	}
 }
 
@@ -90,9 +101,12 @@ func IndexSelect(l *kernels.Launch) {
 				copy(dst[i*v.width*size:(i+1)*v.width*size], src[from*size:])
 				continue
 			}
-			for k, at := 0, v.inner.Cursor(0); k < v.width; k++ {
-				copy(dst[(i*v.width+k)*size:][:size], src[(from+at.Offset)*size:])
-				at.Next()
+			at := v.inner.Cursor(0)
+			for to := i * v.width; to < (i+1)*v.width; {
+				n := at.Run()
+				gatherBytes(dst[to*size:], src[(from+at.Offset)*size:], []int{0}, n, v.inner.Step(), n, size)
+				to += n
+				at.Skip(n)
 			}
 		}
 	})
@@ -141,7 +155,7 @@ var indexAdds = map[kernels.DType]func(l *kernels.Launch){
 	kernels.Int64: indexAdd[int64], kernels.Int32: indexAdd[int32], kernels.Uint8: indexAdd[uint8],
 }
 
-// addColumns is the number of columns that are worth a thread of their own in scattered adds: a cache line and more.
+// addColumns is the least number of columns that are worth a thread of their own in scattered adds: two cache lines.
 const addColumns = 32
 
 func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
@@ -153,7 +167,8 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 	to, from := slabsOf(y, axis, axis+1), slabsOf(l.In[2], lead, lead)
 	dst, src := Slice[T](y), Slice[T](l.In[2])
 	// A task is a piece of the columns of one slab: all entries are added to it in order.
-	wide := max(1, to.width/max(1, to.width/addColumns))
+	share := (to.width + par.Workers() - 1) / par.Workers()
+	wide := max(1, min(to.width, (share+addColumns-1)/addColumns*addColumns))
 	across := (to.width + wide - 1) / wide
 	par.For(to.outer*across, 1+(1<<14)/max(1, wide*len(*indices)), func(lo, hi int) {
 		for task := lo; task < hi; task++ {
@@ -164,9 +179,7 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 				row := dst[start+i*to.width:][:n]
 				at := from.before.Offset(slab*len(*indices) + k)
 				if from.contiguous {
-					for j, v := range src[at+column:][:len(row)] {
-						row[j] += v
-					}
+					addTo(row, src[at+column:])
 					continue
 				}
 				w := from.inner.Cursor(column)
@@ -177,6 +190,47 @@ func indexAdd[T float32 | float64 | int64 | int32 | uint8](l *kernels.Launch) {
 			}
 		}
 	})
+}
+
+// EmbeddingBag is, for each of the bags that the third operand gives, the sum from +0 on of those rows of the first
+// operand whose indices the second gives, one after the other.
+func EmbeddingBag(l *kernels.Launch) {
+	x, y := contiguousElements(l.In[0]), Slice[float32](l.Out[0])
+	width := l.In[0].Shape[1]
+	indices := indicesOf(l, 1, l.In[0].Shape[0])
+	defer indexBuffers.Put(indices)
+	ofResult := kernels.Launch{Op: l.Op, In: []kernels.Arg{l.Out[0], l.In[2]}, Ints: l.Ints} // for errors
+	bags := indicesOf(&ofResult, 1, l.Out[0].Shape[0])
+	defer indexBuffers.Put(bags)
+	clearAll(l.Out[0])
+	par.ForAligned(width, 1+(1<<14)/(1+len(*bags)), addColumns, func(lo, hi int) {
+		for k := 0; k < len(*bags); {
+			row := y[(*bags)[k]*width:][lo:hi]
+			at := func(i int) []float32 { return x[(*indices)[k+i]*width:][lo:hi] }
+			if k+7 <= len(*bags) && !slices.ContainsFunc((*bags)[k:k+7], func(b int) bool { return b != (*bags)[k] }) {
+				vec.AddEight(row, row, at(0), at(1), at(2), at(3), at(4), at(5), at(6), negativeZero)
+				k += 7
+				continue
+			}
+			addTo(row, at(0))
+			k++
+		}
+	})
+}
+
+// negativeZero changes no number that is added to it.
+var negativeZero = float32(math.Copysign(0, -1))
+
+// addTo adds the first elements of v to row.
+func addTo[T float32 | float64 | int64 | int32 | uint8](row, v []T) {
+	v = v[:len(row)]
+	if row, ok := any(row).([]float32); ok && len(row) >= 16 {
+		sumFold.into(row, row, any(v).([]float32), nil)
+		return
+	}
+	for j, w := range v {
+		row[j] += w
+	}
 }
 
 // Gather reads the elements of the first operand whose index along axis l.Ints[0] the second operand gives; their other

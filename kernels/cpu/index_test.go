@@ -106,6 +106,33 @@ func indexJobs(r *rand.Rand, d kernels.DType, turn int, shape []int, axis, count
 	return jobs
 }
 
+// Rows of a table are added to bags one after the other, also where seven of one bag are added together.
+func TestEmbeddingBag(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	var jobs []job
+	for turn, c := range [][3]int{{5, 3, 7}, {30, 130, 300}, {4, 16, 65}, {9, 33, 1}, {3, 40, 0}, {3, 0, 4}} {
+		rows, width, count := c[0], c[1], c[2]
+		x := random(r, layouts[layoutNames[turn%len(layoutNames)]](kernels.Float32, []int{rows, width}))
+		v, indices, bags, want := elements(x), make([]float64, count), make([]float64, count), make([]float64, 3*width)
+		for k := range indices {
+			indices[k] = float64(r.IntN(rows))
+			if bags[k] = float64(r.IntN(3)); k%9 != 0 {
+				bags[k] = bags[k-1]
+			}
+			for i := range width {
+				to := &want[int(bags[k])*width+i]
+				*to = float64(float32(*to) + float32(v[int(indices[k])*width+i]))
+			}
+		}
+		jobs = append(jobs, job{EmbeddingBag, &kernels.Launch{
+			Op: &kernels.Op{Name: "test"}, Ints: []int{0, 3}, Out: []kernels.Arg{newTensor(kernels.Float32, 3, width)},
+			In: []kernels.Arg{x, with(newTensor(kernels.Int64, count), indices...),
+				with(newTensor(kernels.Int32, count), bags...)},
+		}, [][]float64{want}})
+	}
+	runJobs(t, jobs)
+}
+
 func TestIndexing(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	var jobs []job
