@@ -100,6 +100,7 @@ type ctcRow struct {
 	path                 []int
 	steps, first, stride int // log-probability k of step t is element first + t*stride + k
 	x                    []float64
+	ordinary             bool // no x of the row is NaN or +Inf
 }
 
 // eachCTCRow calls f with each row n.
@@ -117,8 +118,24 @@ func eachCTCRow(l *kernels.Launch, f func(n int, r ctcRow)) {
 			}
 			r.path = append(r.path, int(target), blank)
 		}
+		r.ordinary = true
+		for t := range r.steps {
+			for _, x := range r.x[n*classes+t*r.stride:][:classes] {
+				r.ordinary = r.ordinary && x <= math.MaxFloat64
+			}
+		}
 		f(n, r)
 	}
+}
+
+// within is the positions [lo, hi) that are on a way from the start to the end in step t: alignments go two further at
+// most. Others have no part in the sums, unless numbers are not ordinary.
+func (r *ctcRow) within(t int) (lo, hi int) {
+	n := len(r.path)
+	if !r.ordinary {
+		return 0, n
+	}
+	return max(0, n-2*(r.steps-t)), min(n, 2*t+2)
 }
 
 // at is the log-probability of the class at position s of the path in step t.
@@ -132,7 +149,8 @@ func (r *ctcRow) forward() []float64 {
 	n := len(r.path)
 	all := slices.Repeat([]float64{math.Inf(-1)}, r.steps*n)
 	for t := range r.steps {
-		for s := range n {
+		lo, hi := r.within(t)
+		for s := lo; s < hi; s++ {
 			switch v := 0.0; {
 			case t > 0:
 				last := all[(t-1)*n : t*n]
@@ -157,7 +175,8 @@ func (r *ctcRow) backward() []float64 {
 	n := len(r.path)
 	all := slices.Repeat([]float64{math.Inf(-1)}, r.steps*n)
 	for t := r.steps - 1; t >= 0; t-- {
-		for s := range n {
+		lo, hi := r.within(t)
+		for s := lo; s < hi; s++ {
 			if t == r.steps-1 {
 				if s >= n-2 {
 					all[t*n+s] = 0

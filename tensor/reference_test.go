@@ -3,6 +3,7 @@ package tensor
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -94,6 +95,35 @@ func compareWithReference(t *testing.T, op *Op, s opSample, dt DType, layoutName
 		if !same && !(math.Abs(x[i]-y[i]) <= tolerance*(1+math.Abs(y[i]))) {
 			t.Errorf("%s: element %d is %v, the reference gives %v", name, i, x[i], y[i])
 			return
+		}
+	}
+}
+
+// Positions of CTC that are on no way from the start to the end change neither the loss nor the gradient.
+func TestCTCWithin(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		steps, classes := 1+r.IntN(12), 2+r.IntN(3)
+		row := ctcRow{path: []int{0}, steps: steps, stride: classes, x: make([]float64, steps*classes)}
+		for range r.IntN(7) {
+			row.path = append(row.path, 1+r.IntN(classes-1), 0)
+		}
+		for i := range row.x {
+			if row.x[i] = -r.ExpFloat64(); r.IntN(9) == 0 {
+				row.x[i] = math.Inf(-1)
+			}
+		}
+		a, b := row.forward(), row.backward()
+		whole := row.likelihood(a)
+		row.ordinary = true
+		within, behind := row.forward(), row.backward()
+		if got := row.likelihood(within); got != whole {
+			t.Fatalf("%d steps, path %v: %v, want %v", steps, row.path, got, whole)
+		}
+		for i := range a {
+			if got, want := within[i]+behind[i], a[i]+b[i]; got != want {
+				t.Fatalf("%d steps, path %v, element %d: %v, want %v", steps, row.path, i, got, want)
+			}
 		}
 	}
 }
