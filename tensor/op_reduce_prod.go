@@ -66,16 +66,18 @@ func multiply[T float64 | int64](a, b T) T { return a * b }
 // prodGradRef multiplies the elements before and after each one, which needs no division by an element that may be 0.
 func prodGradRef(l *kernels.Launch) {
 	x, g, dx := cpu.Slice[float64](l.In[0]), cpu.Slice[float64](l.In[1]), cpu.Slice[float64](l.Out[0])
-	members := make([][]int, l.In[1].Len())
-	eachReduced(l, func(i, o int) { members[o] = append(members[o], i) })
-	for o, list := range members {
-		before := g[o]
-		for _, i := range list {
+	var r kernels.Reduction
+	r.Set(&l.In[0].Layout, l.Ints)
+	for o, before := range g[:l.In[1].Len()] {
+		from := r.Kept.Offset(o)
+		for k := range r.N {
+			i := from + r.Reduced.Offset(k)
 			dx[i] = before
 			before *= x[i]
 		}
 		after := 1.0
-		for _, i := range slices.Backward(list) {
+		for k := r.N - 1; k >= 0; k-- {
+			i := from + r.Reduced.Offset(k)
 			dx[i] *= after
 			after *= x[i]
 		}
