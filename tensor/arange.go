@@ -13,11 +13,22 @@ func Arange(dt DType, start, stop, step float64) *Tensor {
 	if !(math.Abs(n) <= kernels.MaxLen) { // true for NaN, too
 		fail(ErrValue, "arange", "from %g to %g by %g is no range", start, stop, step)
 	}
-	v := makeHost[float64]("arange", max(int(n), 0))
-	for i := range v {
-		v[i] = start + float64(float64(i)*step)
+	count := max(int(n), 0)
+	switch exact := math.Abs(start)+math.Abs(stop) < 1<<62; {
+	case dt == Float32:
+		return arange[float32](count, start, step)
+	case dt == Int64 && exact:
+		return arange[int64](count, start, step)
 	}
-	return FromSlice(v, len(v)).To(dt)
+	return arange[float64](count, start, step).To(dt)
+}
+
+func arange[T float32 | float64 | int64](n int, start, step float64) *Tensor {
+	v := makeHost[T]("arange", n)
+	for i := range v {
+		v[i] = T(start + float64(float64(i)*step))
+	}
+	return FromSlice(v, n)
 }
 
 // Linspace makes host data of n elements at equal distances from start to stop, both included; one element is start.

@@ -56,3 +56,17 @@ func TestArangeAndEye(t *testing.T) {
 	wantMisuse(t, func() { tensor.Eye(tensor.Int64, -1) }, tensor.ErrShape,
 		"eye: shape [-1 -1] has size -1 on axis 0")
 }
+
+// Elements are computed in float64 and rounded once, whatever the type.
+func TestArangeTypes(t *testing.T) {
+	for _, c := range [][3]float64{{0, 1000, 1}, {-3.7, 9.9, 0.3}, {5, -5, -0.75}, {1 << 24, 1<<24 + 9, 1}, {0, 0, 1},
+		{-0x1p63, 0x1p63, 0x1p60}, {0x1p62, 0x1p64, 0x1p61}, {1e300, 3e300, 1e299}, {0, 1e-40, 1e-42}} {
+		exact := tensor.Arange(tensor.Float64, c[0], c[1], c[2])
+		for _, d := range []tensor.DType{tensor.Float32, tensor.Int64, tensor.Int32, tensor.Float16} {
+			got, want := tensor.Arange(d, c[0], c[1], c[2]), exact.To(d)
+			if got.DType() != d || !slices.Equal(tensor.ToSlice[float64](got), tensor.ToSlice[float64](want)) {
+				t.Errorf("%v of %v: %v, want %v", c, d, got, want)
+			}
+		}
+	}
+}

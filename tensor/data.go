@@ -55,14 +55,14 @@ func Ones(dt DType, shape ...int) *Tensor {
 // Uniform makes float32 host data drawn uniformly from [lo, hi) of float32 numbers, and lo if both are equal.
 func Uniform(seed RandomSeed, lo, hi float64, shape ...int) *Tensor {
 	wantRange(lo, hi)
-	v := makeHost[float64]("uniform", sizeOf("uniform", shape))
+	v := makeHost[float32]("uniform", sizeOf("uniform", shape))
 	philox.Uniform(v, philox.Source{Key: seed.n}, 0)
 	for i, u := range v {
-		if v[i] = lo + float64((hi-lo)*u); float64(float32(v[i])) >= hi { // rounded up
-			v[i] = max(lo, below(hi))
+		if v[i] = float32(lo + float64((hi-lo)*float64(u))); float64(v[i]) >= hi { // rounded up
+			v[i] = float32(max(lo, below(hi)))
 		}
 	}
-	return FromSlice(v, shape...).To(Float32)
+	return FromSlice(v, shape...)
 }
 
 // wantRange fails unless uniform can draw float32 numbers from [lo, hi).
@@ -83,9 +83,9 @@ func below(v float64) float64 {
 
 // Randn makes float32 host data from the standard normal distribution.
 func Randn(seed RandomSeed, shape ...int) *Tensor {
-	v := makeHost[float64]("randn", sizeOf("randn", shape))
+	v := makeHost[float32]("randn", sizeOf("randn", shape))
 	philox.Normal(v, philox.Source{Key: seed.n}, 0)
-	return FromSlice(v, shape...).To(Float32)
+	return FromSlice(v, shape...)
 }
 
 // sizeOf checks a shape and counts its elements.

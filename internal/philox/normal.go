@@ -41,11 +41,17 @@ func log(x float64) float64 {
 	t := (m - 1) / (m + 1)
 	t2 := float64(t * t)
 	series := 0.0
-	for k := 21; k >= 1; k -= 2 { // 1 + t^2/3 + t^4/5 + ...
-		series = float64(series*t2) + 1/float64(k)
+	for _, term := range &odd { // 1 + t^2/3 + t^4/5 + ...
+		series = float64(series*t2) + term
 	}
 	return float64(float64(e)*math.Ln2) + float64(2*t*series)
 }
+
+// odd are 1/21, 1/19, ... 1: a division for each number would take longer than all else.
+var odd = [11]float64{1. / 21, 1. / 19, 1. / 17, 1. / 15, 1. / 13, 1. / 11, 1. / 9, 1. / 7, 1. / 5, 1. / 3, 1}
+
+// factors are k(k+1) and k(k-1), for k = 16, 14, ... 2.
+var factors = [8][2]float64{{272, 240}, {210, 182}, {156, 132}, {110, 90}, {72, 56}, {42, 30}, {20, 12}, {6, 2}}
 
 // turn is the sine and the cosine of the angle b/2^32 of a full turn. The two upper bits are the quadrant; the other
 // bits, less one half, are an angle of at most pi/4.
@@ -54,9 +60,9 @@ func turn(b uint32) (sin, cos float64) {
 	x := (float64(b&(1<<30-1))/(1<<30) - 0.5) * (math.Pi / 2)
 	x2 := float64(x * x)
 	s, c := 0.0, 0.0
-	for k := 16; k >= 2; k -= 2 { // the Taylor series from its small end
-		s = 1 - float64(float64(x2*s)/float64(k*(k+1)))
-		c = 1 - float64(float64(x2*c)/float64(k*(k-1)))
+	for _, k := range &factors { // the Taylor series from its small end
+		s = 1 - float64(float64(x2*s)/k[0])
+		c = 1 - float64(float64(x2*c)/k[1])
 	}
 	s = float64(x * s)
 	// The middle of quadrant q is at pi/4 + q pi/2.
