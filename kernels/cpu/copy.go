@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -165,6 +167,7 @@ func clearAll(y kernels.Arg) {
 const (
 	copyRows    = 32
 	copyColumns = 4096
+	fewColumns  = 8 // rows of fewer columns are copied across them, which takes less than to find each row
 )
 
 // copyStrided copies the elements of src to those of dst, in any layouts of the same shape and element type.
@@ -180,6 +183,11 @@ func copyStrided(dst, src kernels.Arg) {
 		to: space.Dims(dst.Strides), from: space.Dims(src.Strides),
 	}
 	if last := space.Rank - 1; last >= 0 { // the last dimension is the columns
+		if last > 0 && space.Shape[last] < fewColumns && space.Shape[last-1] > space.Shape[last] {
+			space.Shape[last], space.Shape[last-1] = space.Shape[last-1], space.Shape[last]
+			space.Axis[last], space.Axis[last-1] = space.Axis[last-1], space.Axis[last]
+			m.to, m.from = space.Dims(dst.Strides), space.Dims(src.Strides)
+		}
 		m.rows, m.columns = kernels.Count(space.Shape[:last]), space.Shape[last]
 		m.dstStride, m.srcStride = m.to.Strides[last], m.from.Strides[last]
 		m.to.Rank, m.from.Rank = last, last
@@ -236,12 +244,42 @@ func copyBlock[T uint8 | uint16 | uint32 | uint64](dst, src []T, to, from []int,
 		for r, at := range to {
 			fill(dst[at:at+n], src[from[r]])
 		}
+	case dstStride == 1 && srcStride == -1:
+		for r, at := range to {
+			reverse(dst[at:at+n], src[from[r]-n+1:])
+		}
+	case srcStride == 1:
+		for r, at := range to {
+			for _, v := range src[from[r]:][:n] {
+				dst[at] = v
+				at += dstStride
+			}
+		}
 	default:
 		for c := range n {
 			for r, at := range to {
 				dst[at+c*dstStride] = src[from[r]+c*srcStride]
 			}
 		}
+	}
+}
+
+// reverse sets dst to the first elements of src, the last of them first.
+func reverse[T uint8 | uint16 | uint32 | uint64](dst, src []T) {
+	src = src[:len(dst)]
+	n := len(dst)
+	if sizeOf(T(0)) == 4 { // two at once
+		to, from := view[byte](dst), view[byte](src)
+		for ; n >= 4; n -= 4 {
+			last := from[4*n-16 : 4*n]
+			binary.LittleEndian.PutUint64(to, bits.RotateLeft64(binary.LittleEndian.Uint64(last[8:]), 32))
+			binary.LittleEndian.PutUint64(to[8:], bits.RotateLeft64(binary.LittleEndian.Uint64(last), 32))
+			to = to[16:]
+		}
+	}
+	dst = dst[len(dst)-n:]
+	for i := range dst {
+		dst[i] = src[n-1-i]
 	}
 }
 
@@ -285,6 +323,12 @@ var rowStarts = sync.Pool{New: func() any { return new([chunk]int) }}
 func copyContiguous(l *kernels.Launch) {
 	x := contiguousCopies.Get().(*contiguousCopy)
 	x.describe(l.In, l.Out[0].Shape)
+	if x.Rank > 2 && x.columns < fewColumns && x.operands[0].mode == blocked {
+		x.operands[0].data = nil
+		contiguousCopies.Put(x)
+		copyStrided(l.Out[0], l.In[0])
+		return
+	}
 	x.dst = bytesOf(l.Out[0])
 	par.For(x.blocks, 1+(1<<15)/(1+x.high*x.wide), x.body)
 	x.dst, x.operands[0].data = nil, nil

@@ -9,7 +9,8 @@ import (
 )
 
 // moveShapes have rows and columns around the blocks of a strided copy.
-var moveShapes = [][]int{{1, 1}, {3, 5}, {2, 3, 4}, {70, 9}, {3, 4100}, {2, 1, 3, 2}, {5000, 2}, {0, 4}, {4, 0}}
+var moveShapes = [][]int{{1, 1}, {9, 4, 30, 3}, {37, 41, 2}, {3, 5}, {2, 3, 4}, {70, 9}, {3, 4100}, {2, 1, 3, 2},
+	{5000, 2}, {0, 4}, {4, 0}}
 
 // A region of a larger tensor takes the elements, and what is around it stays.
 func TestCopyStrided(t *testing.T) {
