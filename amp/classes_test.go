@@ -23,7 +23,7 @@ var wantClass = map[seam.CastClass]string{
 	seam.CastFull: "acos asin cosh sinh tan exp expm1 log log2 log10 log1p pow pow_scalar reciprocal div_into " +
 		"rsqrt softmax log_softmax softplus sum prod cumsum cumprod layer_norm cross_entropy" +
 		" acosh atanh exp2 log_sigmoid logit logaddexp logsumexp xlogy hypot square sum_squares mean var rms_norm" +
-		" erfinv lgamma digamma softplus_beta norm_term norm_root ctc" +
+		" erfinv lgamma digamma softplus_beta norm_term norm_root ctc nansum" +
 		" batch_norm batch_norm_product batch_norm_grad",
 	seam.CastWidest: "cat stack scatter_add index_add scatter scatter_prod scatter_max scatter_min searchsorted",
 	seam.CastBanned: "binary_cross_entropy",
