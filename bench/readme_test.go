@@ -18,7 +18,7 @@ import (
 var remake = flag.Bool("update", false, "make the README's table of speed anew, from "+published)
 
 // published is the run of all lines that the README shows.
-const published = "results/2026-11-29-emerald-rapids.jsonl"
+const published = "results/2026-11-30-emerald-rapids.jsonl"
 
 // A summary is a row of the README's table: a line, or the geometric mean of those that match.
 type summary struct{ what, lines string }
