@@ -72,11 +72,11 @@ func (p pointwise) op() *Op {
 	return o
 }
 
-// fuse asks for kernels of an operation and, unless some of its operands are uniform, of its gradients.
+// fuse asks for kernels of an operation and, unless some of its operands are uniform, of the gradients that it has.
 func fuse(o *Op, uniform []string) {
 	o.Expr.Fuse(o.Name, uniform...)
 	for i, arg := range o.Args {
-		if d := o.Expr.Pullback(i); d.Func != nil && len(uniform) == 0 {
+		if d := o.Expr.Pullback(i); d.Func != nil && len(uniform) == 0 && o.NoGrad == "" {
 			d.Func.Fuse(gradName(o.Name, arg))
 		}
 	}

@@ -479,11 +479,6 @@ func dropoutGradXAVX2(p **float32, u *float32, n int)
 //go:noescape
 func fractionAVX2(p **float32, u *float32, n int)
 
-// fractionGradXAVX2 computes t0 = grad * inv; t0 + (grad - t0 * most) * inv
-//
-//go:noescape
-func fractionGradXAVX2(p **float32, u *float32, n int)
-
 // sqrtGradXAVX2 computes 0.5 * grad / out
 //
 //go:noescape

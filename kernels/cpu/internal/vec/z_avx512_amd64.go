@@ -479,11 +479,6 @@ func dropoutGradXAVX512(p **float32, u *float32, n int)
 //go:noescape
 func fractionAVX512(p **float32, u *float32, n int)
 
-// fractionGradXAVX512 computes t0 = grad * inv; t0 + (grad - t0 * most) * inv
-//
-//go:noescape
-func fractionGradXAVX512(p **float32, u *float32, n int)
-
 // sqrtGradXAVX512 computes 0.5 * grad / out
 //
 //go:noescape

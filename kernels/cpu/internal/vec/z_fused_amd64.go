@@ -434,19 +434,6 @@ var fused = map[string]*Fused{
 			fractionAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
-	"fraction_grad_x": {"fraction_grad_x", 1, 1, 2, [numTiers]fusedRun{
-		Portable: func(outs, ins [][]float32, u []float32) {
-			fractionGradXPortable(outs[0], ins[0], u[0], u[1])
-		},
-		AVX2: func(outs, ins [][]float32, u []float32) {
-			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
-			fractionGradXAVX2(&p[0], unsafe.SliceData(u), len(outs[0]))
-		},
-		AVX512: func(outs, ins [][]float32, u []float32) {
-			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
-			fractionGradXAVX512(&p[0], unsafe.SliceData(u), len(outs[0]))
-		},
-	}},
 	"sqrt_grad_x": {"sqrt_grad_x", 1, 2, 0, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
 			sqrtGradXPortable(outs[0], ins[0], ins[1])

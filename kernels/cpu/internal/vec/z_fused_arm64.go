@@ -302,15 +302,6 @@ var fused = map[string]*Fused{
 			fractionNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
 		},
 	}},
-	"fraction_grad_x": {"fraction_grad_x", 1, 1, 2, [numTiers]fusedRun{
-		Portable: func(outs, ins [][]float32, u []float32) {
-			fractionGradXPortable(outs[0], ins[0], u[0], u[1])
-		},
-		NEON: func(outs, ins [][]float32, u []float32) {
-			p := [...]*float32{unsafe.SliceData(outs[0]), unsafe.SliceData(ins[0])}
-			fractionGradXNEON(&p[0], unsafe.SliceData(u), len(outs[0]))
-		},
-	}},
 	"sqrt_grad_x": {"sqrt_grad_x", 1, 2, 0, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
 			sqrtGradXPortable(outs[0], ins[0], ins[1])

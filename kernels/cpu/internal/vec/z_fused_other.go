@@ -170,11 +170,6 @@ var fused = map[string]*Fused{
 			fractionPortable(outs[0], ins[0], u[0], u[1])
 		},
 	}},
-	"fraction_grad_x": {"fraction_grad_x", 1, 1, 2, [numTiers]fusedRun{
-		Portable: func(outs, ins [][]float32, u []float32) {
-			fractionGradXPortable(outs[0], ins[0], u[0], u[1])
-		},
-	}},
 	"sqrt_grad_x": {"sqrt_grad_x", 1, 2, 0, [numTiers]fusedRun{
 		Portable: func(outs, ins [][]float32, u []float32) {
 			sqrtGradXPortable(outs[0], ins[0], ins[1])

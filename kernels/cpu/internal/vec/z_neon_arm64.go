@@ -479,11 +479,6 @@ func dropoutGradXNEON(p **float32, u *float32, n int)
 //go:noescape
 func fractionNEON(p **float32, u *float32, n int)
 
-// fractionGradXNEON computes t0 = grad * inv; t0 + (grad - t0 * most) * inv
-//
-//go:noescape
-func fractionGradXNEON(p **float32, u *float32, n int)
-
 // sqrtGradXNEON computes 0.5 * grad / out
 //
 //go:noescape

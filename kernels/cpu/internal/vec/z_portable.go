@@ -3556,20 +3556,6 @@ func fractionPortable(dst0, x []float32, most, inv float32) {
 	}
 }
 
-// fractionGradXPortable computes t0 = grad * inv; t0 + (grad - t0 * most) * inv
-func fractionGradXPortable(dst0, grad []float32, most, inv float32) {
-	grad = grad[:len(dst0)]
-	for i := range dst0 {
-		v0 := grad[i]
-		v2 := float32(v0 * inv)
-		v4 := float32(v2 * most)
-		v5 := v0 - v4
-		v6 := float32(v5 * inv)
-		v7 := v2 + v6
-		dst0[i] = v7
-	}
-}
-
 // sqrtGradXPortable computes 0.5 * grad / out
 func sqrtGradXPortable(dst0, grad, out []float32) {
 	grad = grad[:len(dst0)]
