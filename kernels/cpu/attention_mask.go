@@ -53,5 +53,5 @@ func (k *keptElements) apply(row, factors []float32, a *attention, i, r, lo int)
 			factors[j] = k.factors[0]
 		}
 	}
-	multiply(row, row, factors, nil)
+	vecMul(row, row, factors, nil)
 }

@@ -225,7 +225,7 @@ var negativeZero = float32(math.Copysign(0, -1))
 func addTo[T float32 | float64 | int64 | int32 | uint8](row, v []T) {
 	v = v[:len(row)]
 	if row, ok := any(row).([]float32); ok && len(row) >= 16 {
-		sumFold.into(row, row, any(v).([]float32), nil)
+		vecAdd(row, row, any(v).([]float32), nil)
 		return
 	}
 	for j, w := range v {

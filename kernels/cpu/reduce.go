@@ -70,13 +70,13 @@ func SumSquares(l *kernels.Launch) {
 		block: func(x []float32) float32 { return vec.SumSquares(x, factor) },
 		element: func(dst, x []float32) {
 			vec.Scale(dst, x, factor)
-			multiply(dst, dst, dst, nil)
+			vecMul(dst, dst, dst, nil)
 		},
 	}
 	squares.launch(l)
 }
 
-var multiply, equal, choose = vec.Instr("mul"), vec.Instr("eq"), vec.Instr("where")
+var vecEq, vecWhere = vec.Instr("eq"), vec.Instr("where")
 
 // numberFold adds the elements that are not NaN. Only a block whose sum is NaN can have one: it is added again.
 var numberFold = fold{into: sumFold.into, eight: sumFold.eight, element: dropNaN, block: func(x []float32) float32 {
@@ -95,8 +95,8 @@ func dropNaN(dst, x []float32) {
 	var zeros, numbers [256]float32
 	for len(x) > 0 {
 		n := min(len(x), len(zeros))
-		equal(numbers[:n], x[:n], x[:n], nil)
-		choose(dst[:n], numbers[:n], x[:n], zeros[:n])
+		vecEq(numbers[:n], x[:n], x[:n], nil)
+		vecWhere(dst[:n], numbers[:n], x[:n], zeros[:n])
 		dst, x = dst[n:], x[n:]
 	}
 }
@@ -197,7 +197,7 @@ func (f *fold) run(out, x []float32, r *reduction) {
 
 // results folds what f has made of blocks.
 func (f *fold) results() *fold {
-	if f.element != nil { // sums of squares
+	if f.element != nil { // sums of squares, or of what is no NaN
 		return &sumFold
 	}
 	return f
